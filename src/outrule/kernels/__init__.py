@@ -1,0 +1,1 @@
+"""The basement: compiled loops over flat arrays; they use nothing above them."""
