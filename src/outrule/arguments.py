@@ -1,0 +1,65 @@
+"""The door: the two errors of the house, and the checks of single arguments that raise them."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+
+class ArgumentError(ValueError):
+    """An argument is outside what its function or class accepts."""
+
+
+class DataError(ValueError):
+    """A value in the data is not what the method can work with; says where and what to do."""
+
+
+def refuse_argument(value: object, name: str, owner: str, expected: str) -> ArgumentError:
+    """The one-line error of an argument: what it must be, and what it was."""
+    return ArgumentError(
+        f"The {name!r} argument of {owner} must be {expected}. Got {value!r} instead."
+    )
+
+
+def check_number(
+    value: Any,
+    name: str,
+    owner: str,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    low_open: bool = True,
+    high_open: bool = False,
+    integer: bool = False,
+) -> float:
+    """Return ``value`` if it is a finite number inside the interval, else refuse it."""
+    kind = Integral if integer else Real
+    good = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    if good:
+        above = value > low if low_open else value >= low
+        below = value < high if high_open else value <= high
+        good = above and below
+    if not good:
+        raise refuse_argument(
+            value, name, owner, _interval(low, high, low_open, high_open, integer)
+        )
+    return int(value) if integer else float(value)
+
+
+def _interval(low: float, high: float, low_open: bool, high_open: bool, integer: bool) -> str:
+    noun = "an int" if integer else "a float"
+    if high == math.inf:
+        if low == -math.inf:
+            return f"a finite {noun.split()[1]}"
+        return f"{noun} {'greater than' if low_open else 'of at least'} {low:g}"
+    return f"{noun} in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+
+
+def check_instance(
+    value: Any, name: str, owner: str, kinds: tuple[type, ...], expected: str
+) -> Any:
+    """Return ``value`` if it is of one of the kinds, else refuse it."""
+    if not isinstance(value, kinds):
+        raise refuse_argument(value, name, owner, expected)
+    return value

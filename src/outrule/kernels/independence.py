@@ -1,0 +1,107 @@
+"""Greedy bases of transversal and linear matroids, whose independence takes an augmentation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+
+@njit(nogil=True, cache=True)
+def heaviest_first(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Positions of positive weights, heaviest first, the first of equals first."""
+    order = np.argsort(-weights, kind="mergesort")
+    n_positive = 0
+    while n_positive < len(order) and weights[order[n_positive]] > 0:
+        n_positive += 1
+    return order[:n_positive]
+
+
+@njit(nogil=True, cache=True)
+def transversal_ragged(
+    weights: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    item: NDArray[np.int32],
+    set_offsets: NDArray[np.int64],
+    sets: NDArray[np.int32],
+    n_sets: int,
+    picks: NDArray[np.int32],
+) -> None:
+    """Greedy over items that can still be given distinct sets.
+
+    The sets that hold item e are ``sets[set_offsets[e]:set_offsets[e + 1]]``.
+    """
+    holder = np.empty(n_sets, np.int64)  # which position a set is given to
+    came_from = np.empty(n_sets, np.int64)  # the position from which a set was reached
+    reached = np.empty(n_sets, np.bool_)
+    queue = np.empty(n_sets + 1, np.int64)
+    for i in range(len(offsets) - 1):
+        start = offsets[i]
+        holder[:] = -1
+        for position in heaviest_first(weights[start : offsets[i + 1]]):
+            reached[:] = False
+            queue[0] = position
+            head, tail, free = 0, 1, -1
+            while head < tail and free < 0:  # breadth first over alternating paths
+                here = queue[head]
+                head += 1
+                e = item[start + here]
+                for s in sets[set_offsets[e] : set_offsets[e + 1]]:
+                    if reached[s]:
+                        continue
+                    reached[s] = True
+                    came_from[s] = here
+                    if holder[s] < 0:
+                        free = s
+                        break
+                    queue[tail] = holder[s]
+                    tail += 1
+            while free >= 0:  # hand sets on along the path, back to the new item
+                here = came_from[free]
+                previous = -1
+                for s in range(n_sets):
+                    if holder[s] == here:
+                        previous = s
+                holder[free] = here
+                free = previous if here != position else -1
+        _write(np.sort(holder[holder >= 0]), picks[i])
+
+
+@njit(nogil=True, cache=True)
+def linear_ragged(
+    weights: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    item: NDArray[np.int32],
+    vectors: NDArray[np.float64],
+    tolerance: float,
+    picks: NDArray[np.int32],
+) -> None:
+    """Greedy over items whose vectors, ``vectors[e]``, are linearly independent over the reals."""
+    dimension = vectors.shape[1]
+    basis = np.empty((dimension, dimension))
+    pivots = np.empty(dimension, np.int64)
+    for i in range(len(offsets) - 1):
+        start, rank = offsets[i], 0
+        chosen = np.empty(dimension, np.int64)
+        for position in heaviest_first(weights[start : offsets[i + 1]]):
+            if rank == dimension:
+                break
+            rest = vectors[item[start + position]].copy()
+            limit = tolerance * np.abs(rest).max()
+            for b in range(rank):
+                rest -= rest[pivots[b]] * basis[b]
+            pivot = np.argmax(np.abs(rest))
+            if np.abs(rest[pivot]) > limit:
+                basis[rank] = rest / rest[pivot]
+                pivots[rank] = pivot
+                chosen[rank] = position
+                rank += 1
+        _write(np.sort(chosen[:rank]), picks[i])
+
+
+@njit(nogil=True, cache=True)
+def _write(positions: NDArray[np.int64], row: NDArray[np.int32]) -> Any:
+    row[: len(positions)] = positions
+    row[len(positions) :] = -1

@@ -1,0 +1,241 @@
+"""Model files: a fitted calibrator as JSON text; reading one runs no code and needs no trust."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import outrule
+from outrule import check, problems, rules, start
+from outrule.arguments import DataError
+from outrule.boosting import Round, Status
+from outrule.patches import Patch
+
+if TYPE_CHECKING:
+    from outrule.calibrator import DecisionCalibrator
+
+FORMAT = 1
+KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        problems.BestAction,
+        problems.Classification,
+        problems.Rejection,
+        problems.TopK,
+        problems.PartitionMatroid,
+        problems.GraphicMatroid,
+        problems.LaminarMatroid,
+        problems.TransversalMatroid,
+        problems.LinearMatroid,
+        problems.Matroid,
+        problems.Matching,
+        problems.GreedyMatching,
+        problems.Assignment,
+        problems.LinearProblem,
+        problems.Oracle,
+        rules.Multiplier,
+        rules.Reweight,
+        rules.Choose,
+        rules.Fixed,
+        check.FreshBatches,
+        check.PrivateReuse,
+        check.Reuse,
+        check.FixedStep,
+        check.LineSearch,
+        start.Isotonic,
+    )
+}
+
+
+def save(calibrator: DecisionCalibrator, path: str | PathLike[str]) -> None:
+    """Write the model atomically: the file is whole, or it is not there."""
+    target = Path(path)
+    text = json.dumps(describe(calibrator), indent=1, allow_nan=False)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def load(
+    path: str | PathLike[str], *, functions: Mapping[str, Callable[..., Any]] | None = None
+) -> DecisionCalibrator:
+    """Read a model file.
+
+    Parameters
+    ----------
+    functions : mapping, needed where the model has functions of yours
+        By the name of the rule, or of the problem's argument (``"function"``, ``"independent"``).
+        They are never stored.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        content = json.loads(text)
+        if not isinstance(content, dict) or "format" not in content:
+            raise ValueError("not a model")
+        if content["format"] != FORMAT:
+            raise DataError(
+                f"{path} has format {content['format']!r}, and this version of outrule reads "
+                f"{FORMAT}: install the version that wrote it, {content.get('library')!r}."
+            )
+        return _restore(content, functions or {})
+    except DataError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path} is not a model file of outrule, or it is damaged.") from error
+
+
+def describe(calibrator: DecisionCalibrator) -> dict[str, Any]:
+    """The model as plain values."""
+    isotonic = calibrator.isotonic_
+    return {
+        "format": FORMAT,
+        "library": outrule.__version__,
+        "problem": _encode(calibrator.problem),
+        "rules": [_encode(rule) for rule in calibrator.rules],
+        "epsilon": float(calibrator.epsilon),
+        "check": _encode(calibrator.check),
+        "step": _encode(calibrator.step),
+        "start": _encode(calibrator.start),
+        "max_rounds": calibrator.max_rounds,
+        "random_state": calibrator.random_state,
+        "tolerance": calibrator.tolerance_,
+        "k": calibrator.k_,
+        "n_items": calibrator.n_items_,
+        "value_range": list(calibrator.value_range_),
+        "has_start": calibrator.has_start_,
+        "status": calibrator.status_.value,
+        "patches": [[patch.test, patch.step] for patch in calibrator.patches_],
+        "history": [list(row) for row in calibrator.history_],
+        "rule_values": calibrator.rule_values_.tolist(),
+        "isotonic": [
+            [_plain(name), x.tolist(), y.tolist()] for name, (x, y) in isotonic.curves.items()
+        ],
+        "training_data": getattr(calibrator, "fingerprint_", None),
+    }
+
+
+def model_fingerprint(calibrator: DecisionCalibrator) -> str:
+    """SHA-256 of the model, as its file has it."""
+    text = json.dumps(describe(calibrator), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _encode(value: Any) -> Any:
+    if value is None:
+        return None
+    kind = type(value).__name__
+    if KINDS.get(kind) is not type(value) or not is_dataclass(value):
+        raise DataError(
+            f"{kind} cannot be written to a file: only the problems, rules and checks of outrule can."
+        )
+    content = {
+        field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.init
+    }
+    return {"kind": kind, **content}
+
+
+def _plain(value: Any) -> Any:
+    if callable(value):
+        return {"function": getattr(value, "__qualname__", repr(type(value)))}
+    if isinstance(value, Mapping):
+        return {"pairs": [[_plain(key), _plain(entry)] for key, entry in value.items()]}
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, tuple | list):
+        return [_plain(entry) for entry in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise DataError(f"{value!r} cannot be written to a model file: use numbers or text.")
+
+
+def _restore(content: dict[str, Any], functions: Mapping[str, Any]) -> DecisionCalibrator:
+    from outrule.calibrator import DecisionCalibrator
+
+    calibrator = DecisionCalibrator(
+        _decode(content["problem"], problems.Problem, functions),
+        tuple(_decode(rule, rules.Rule, functions) for rule in content["rules"]),
+        content["epsilon"],
+        check=_decode(content["check"], check.Check, functions),
+        step=_decode(content["step"], check.Step, functions),
+        start=_decode(content["start"], start.Isotonic, functions),
+        max_rounds=content["max_rounds"],
+        random_state=content["random_state"],
+    )
+    calibrator.check_parameters()
+    n_rules = len(calibrator.rules)
+    calibrator.patches_ = [_patch(test, step, n_rules) for test, step in content["patches"]]
+    calibrator.history_ = [Round(*row) for row in content["history"]]
+    calibrator.status_ = Status(content["status"])
+    calibrator.tolerance_ = float(content["tolerance"])
+    calibrator.k_ = int(content["k"])
+    calibrator.n_items_ = None if content["n_items"] is None else int(content["n_items"])
+    low, high = content["value_range"]
+    calibrator.value_range_ = (float(low), float(high))
+    calibrator.has_start_ = bool(content["has_start"])
+    calibrator.rule_values_ = _vector(content["rule_values"])
+    if len(calibrator.rule_values_) != n_rules:
+        raise ValueError("rule values")
+    calibrator.best_rule_ = int(np.argmax(calibrator.rule_values_))
+    calibrator.isotonic_ = start.FittedIsotonic(
+        {name: (_vector(x), _vector(y)) for name, x, y in content["isotonic"]}
+    )
+    if start.POOLED not in calibrator.isotonic_.curves:
+        raise ValueError("isotonic")
+    if content["training_data"] is not None:
+        calibrator.fingerprint_ = str(content["training_data"])
+    return calibrator
+
+
+def _patch(test: Any, step: Any, n_rules: int) -> Patch:
+    if type(test) is not int or not -1 <= test < n_rules or not np.isfinite(step):
+        raise ValueError("patch")
+    return Patch(test, float(step))
+
+
+def _vector(values: Any) -> Any:
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or not len(vector) or not np.isfinite(vector).all():
+        raise ValueError("vector")
+    return vector
+
+
+def _decode(content: Any, expected: type, functions: Mapping[str, Any]) -> Any:
+    if content is None:
+        return None
+    kind = KINDS[content["kind"]]
+    if not issubclass(kind, expected):
+        raise ValueError(f"{kind} is no {expected}")
+    arguments = {
+        name: _value(value, str(content.get("name", name)), functions)
+        for name, value in content.items()
+        if name != "kind"
+    }
+    return kind(**arguments)
+
+
+def _value(value: Any, name: str, functions: Mapping[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "pairs" in value:
+        return dict(value["pairs"])
+    if name not in functions:
+        raise DataError(
+            f"the model needs the function of {name!r}: load(path, functions={{{name!r}: ...}})."
+        )
+    return functions[name]

@@ -1,0 +1,187 @@
+"""The contract of a problem: laid over instances it becomes plain arrays, then it picks items."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outrule.arguments import DataError
+from outrule.arrays import Booleans, Floats, Integers, Picks
+from outrule.instances import Instances
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A problem laid over some instances.
+
+    Attributes
+    ----------
+    offsets : array of shape (n + 1,)
+    k : size of the largest decision
+    width : m if every instance offers the same items, else None
+    per_item, per_instance : arrays with one entry per item on offer, or per instance
+    shared : arrays that are the same for every instance
+    """
+
+    offsets: Integers
+    k: int
+    width: int | None = None
+    per_item: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    per_instance: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    shared: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def slice(self, start: int, stop: int) -> Layout:
+        """The layout of the instances from ``start`` to ``stop``."""
+        if start == 0 and stop == len(self):
+            return self
+        first, last = self.offsets[start], self.offsets[stop]
+        return Layout(
+            self.offsets[start : stop + 1] - first,
+            self.k,
+            self.width,
+            {name: array[first:last] for name, array in self.per_item.items()},
+            {name: array[start:stop] for name, array in self.per_instance.items()},
+            self.shared,
+        )
+
+    def new_picks(self) -> Picks:
+        """An empty table of decisions."""
+        return np.full((len(self), self.k), -1, dtype=np.int32)
+
+    def scaled(self, weights: Floats, scale: Floats | None) -> Floats:
+        """Flat weights, every item times its multiplier."""
+        if scale is None:
+            return weights
+        return (weights.reshape(-1, len(scale)) * scale).ravel()
+
+
+class Problem(ABC):
+    """Which sets of items are feasible, and the optimiser over them.
+
+    ``ratio`` is the fraction of the optimum that the optimiser guarantees. Problems with
+    ``exactly_one`` always choose one item; the others never choose one of weight zero or less.
+    """
+
+    exactly_one: ClassVar[bool] = False
+    simplex: ClassVar[bool] = False
+    ratio: float = 1.0
+
+    @abstractmethod
+    def lay(self, instances: Instances) -> Layout:
+        """Lay the problem over instances; refuses those it cannot be laid over."""
+
+    @abstractmethod
+    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
+        """The feasible set of largest total weight in every instance.
+
+        ``weights`` is flat; ``scale``, of shape (width,), multiplies each item's weight.
+        """
+
+    def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
+        """Whether the marked items of each instance are a feasible set, shape (n,).
+
+        Subsets of feasible sets are feasible (but for problems that override this), so a set is
+        feasible exactly if the optimiser takes all of it when nothing else has any weight.
+        """
+        sizes = np.add.reduceat(np.append(marks, False), layout.offsets[:-1])
+        sizes[np.diff(layout.offsets) == 0] = 0
+        picks = self.pick(marks.astype(np.float64), layout)
+        return np.asarray((picks >= 0).sum(axis=1) == sizes)
+
+    def solve(self, weights: ArrayLike | Instances, available: ArrayLike | None = None) -> Any:
+        """The optimiser, in batch.
+
+        Parameters
+        ----------
+        weights : array-like of shape (n, m), or Instances (their predictions are the weights)
+        available : boolean array-like of shape (n, m), optional
+
+        Returns
+        -------
+        boolean array of shape (n, m), True where an item is chosen; a column for a table
+
+        Examples
+        --------
+        >>> import outrule
+        >>> outrule.TopK(2).solve([[0.3, 0.9, 0.4], [0.0, 0.0, 0.5]])
+        array([[False,  True,  True],
+               [False, False,  True]])
+        """
+        from outrule.doors import weights_only
+
+        instances = weights if isinstance(weights, Instances) else weights_only(weights, available)
+        layout = self.lay(instances)
+        if self.exactly_one and (np.diff(layout.offsets) == 0).any():
+            first = int(np.argmax(np.diff(layout.offsets) == 0))
+            raise DataError(
+                f"{instances.where(first)} has no items on offer, and {type(self).__name__} "
+                "must choose one: drop the instance."
+            )
+        marks = instances.mark(self.pick(instances.prediction, layout))
+        return instances.origin.restore(marks, False)
+
+
+def with_greedy_rank(problem: Problem, layout: Layout) -> Layout:
+    """The layout with k set to the rank: what greedy finds when all items weigh the same."""
+    sample = layout if layout.width is None else layout.slice(0, 1)
+    sizes = (problem.pick(np.ones(sample.offsets[-1]), sample) >= 0).sum(axis=1)
+    return replace(layout, k=max(1, int(sizes.max())))
+
+
+def item_numbers(instances: Instances, n_items: int, owner: str) -> NDArray[np.int32]:
+    """Which of the problem's fixed items each item on offer is."""
+    if instances.item is None:
+        raise DataError(f"{owner} has {n_items} fixed items: name the item column with item=.")
+    if instances.item_names is None:
+        m = instances.origin.shape[1]  # type: ignore[attr-defined] # only arrays have no names
+        if m != n_items:
+            raise DataError(f"{owner} has {n_items} items, but the predictions have {m}.")
+        return instances.item
+    numbers = np.asarray(instances.item_names)
+    if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= n_items:
+        raise DataError(
+            f"{owner} has {n_items} items, so the item column must hold "
+            f"whole numbers from 0 to {n_items - 1}."
+        )
+    return numbers.astype(np.int32)[instances.item]
+
+
+def local_codes(
+    columns: list[NDArray[Any]], instances: Instances
+) -> tuple[list[NDArray[np.int32]], Integers]:
+    """Number the values of the columns from 0 within each instance, in sorted order.
+
+    Returns one array of codes per column, and the number of distinct values per instance. The codes
+    of an instance depend on nothing but its own rows.
+    """
+    values, everywhere = np.concatenate(columns), np.tile(instances.instance, len(columns))
+    code = np.unique(values, return_inverse=True)[1]
+    key = everywhere * (int(code.max(initial=0)) + 1) + code
+    distinct, inverse = np.unique(key, return_inverse=True)
+    owner = distinct // (int(code.max(initial=0)) + 1)
+    first = np.searchsorted(owner, np.arange(len(instances)))
+    local = (inverse - first[everywhere]).astype(np.int32)
+    counts = np.bincount(owner, minlength=len(instances))
+    return np.split(local, len(columns)), counts
+
+
+def no_nulls(column: NDArray[Any], name: str, instances: Instances) -> NDArray[Any]:
+    """Refuse a structural column with nulls."""
+    if column.dtype.kind == "f":
+        null = np.isnan(column)
+    elif column.dtype.kind == "O":
+        null = np.array([value is None for value in column])
+        column = column.astype(str) if not null.any() else column
+    else:
+        return column
+    if null.any():
+        raise DataError(f"column {name!r} is null at {instances.where_flat(int(np.argmax(null)))}.")
+    return column

@@ -1,0 +1,218 @@
+"""Problems that a caller describes: constraints A z <= b, or a Python function of his own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outrule.arguments import DataError, check_number, refuse_argument
+from outrule.arrays import Booleans, Floats, Integers, Picks
+from outrule.instances import Instances
+from outrule.problems.contract import Layout, Problem, item_numbers, with_greedy_rank
+
+
+@dataclass(frozen=True, eq=False)
+class LinearProblem(Problem):
+    """Choose a 0/1 vector z with A z <= b that maximises the weight of its items (HiGHS).
+
+    Parameters
+    ----------
+    A : array-like of shape (c, m)
+    b : array-like of shape (c,)
+    k : int, optional
+        The size of the largest decision; found by HiGHS where not given.
+
+    Examples
+    --------
+    >>> LinearProblem(A=[[2, 1, 1]], b=[2]).solve([[0.9, 0.5, 0.6]])
+    array([[False,  True,  True]])
+    """
+
+    A: ArrayLike
+    b: ArrayLike
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        A, b = np.array(self.A, dtype=np.float64), np.array(self.b, dtype=np.float64)
+        if A.ndim != 2 or A.size == 0 or not np.isfinite(A).all():
+            raise refuse_argument(self.A, "A", "LinearProblem", "a finite array of shape (c, m)")
+        if b.shape != (A.shape[0],) or not np.isfinite(b).all():
+            expected = f"a finite array of shape ({A.shape[0]},)"
+            raise refuse_argument(self.b, "b", "LinearProblem", expected)
+        object.__setattr__(self, "A", A)
+        object.__setattr__(self, "b", b)
+        if self.k is not None:
+            check_number(self.k, "k", "LinearProblem", 1, low_open=False, integer=True)
+        else:
+            largest = self._solve_one(np.ones(A.shape[1]), np.arange(A.shape[1]), "the whole")
+            object.__setattr__(self, "k", max(1, int(largest.sum())))
+
+    def lay(self, instances: Instances) -> Layout:
+        items = item_numbers(instances, np.shape(self.A)[1], "LinearProblem")
+        return Layout(instances.offsets, self.k or 1, instances.width, {"item": items})
+
+    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
+        picks = layout.new_picks()
+        weights = layout.scaled(weights, scale)
+        for i, (start, stop) in enumerate(_spans(layout.offsets)):
+            items = layout.per_item["item"][start:stop]
+            chosen = self._solve_one(weights[start:stop], items, f"instance {i} of")
+            positions = np.flatnonzero(chosen)
+            if len(positions) > layout.k:
+                raise DataError(
+                    f"a decision of LinearProblem has {len(positions)} items, more than k = "
+                    f"{layout.k}: give a larger k, or none."
+                )
+            picks[i, : len(positions)] = positions
+        return picks
+
+    def _solve_one(self, weights: Floats, items: NDArray[Any], where: str) -> Booleans:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        A = np.asarray(self.A)[:, items]
+        # An item that only uses up room can be left out: so it is, if it is worth nothing.
+        useless = (weights <= 0) & (A >= 0).all(axis=0)
+        answer = milp(
+            -weights,
+            integrality=np.ones(len(items), dtype=np.int64),
+            bounds=Bounds(0, np.where(useless, 0.0, 1.0)),
+            constraints=LinearConstraint(A, -np.inf, np.asarray(self.b)),
+            options={"mip_rel_gap": 0.0},
+        )
+        if answer.x is None:
+            raise DataError(f"no 0/1 vector satisfies A z <= b for {where} LinearProblem.")
+        return np.asarray(answer.x > 0.5)
+
+    def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
+        A, b = np.asarray(self.A), np.asarray(self.b)
+        use = A[:, layout.per_item["item"]] * marks
+        totals = np.add.reduceat(use, layout.offsets[:-1], axis=1)
+        return np.asarray((totals <= b[:, None] + 1e-9 * (1 + np.abs(b[:, None]))).all(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Matroid(Problem):
+    """Choose an independent set of any matroid, given as a function; the optimiser is greedy.
+
+    Parameters
+    ----------
+    independent : function
+        ``independent(positions, **columns) -> bool``: whether these items of one instance, an array
+        of positions among those on offer, are independent.
+    columns : names of columns the function needs; they come as arrays, one entry per item on offer.
+        Arrays have one of their own, ``"item"``.
+
+    Examples
+    --------
+    >>> two_at_most = Matroid(lambda positions: len(positions) <= 2)
+    >>> two_at_most.solve([[0.3, 0.9, 0.4]])
+    array([[False,  True,  True]])
+    """
+
+    independent: Callable[..., bool]
+    columns: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        _check_function(self.independent, "independent", "Matroid")
+
+    def lay(self, instances: Instances) -> Layout:
+        columns = {name: instances.origin.flat_column(name) for name in self.columns}
+        most = int(np.diff(instances.offsets).max())
+        return with_greedy_rank(self, Layout(instances.offsets, most, instances.width, columns))
+
+    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
+        picks = layout.new_picks()
+        weights = layout.scaled(weights, scale)
+        for i, (start, stop) in enumerate(_spans(layout.offsets)):
+            columns = {name: array[start:stop] for name, array in layout.per_item.items()}
+            chosen: list[int] = []
+            for position in np.argsort(-weights[start:stop], kind="stable"):
+                if weights[start + position] <= 0 or len(chosen) == layout.k:
+                    break
+                trial = sorted([*chosen, int(position)])
+                if self.independent(np.asarray(trial), **columns):
+                    chosen = trial
+            picks[i, : len(chosen)] = chosen
+        return picks
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle(Problem):
+    """Choose whatever the caller's own optimiser chooses.
+
+    Parameters
+    ----------
+    function : function
+        ``function(weights, **columns) -> boolean array``: the decision for one instance, from the
+        weights of the items on offer. It must be deterministic.
+    k : int
+        The size of the largest decision.
+    ratio : float in (0, 1]
+        The fraction of the optimum it guarantees.
+    columns : names of columns the function needs; they come as arrays, one entry per item on offer.
+    feasible_set : function, optional
+        ``feasible_set(marks, **columns) -> bool``, to check the decisions of ``Choose`` rules.
+        Without it, only their size is checked.
+
+    Examples
+    --------
+    >>> above_half = Oracle(lambda weights: weights > 0.5, k=3)
+    >>> above_half.solve([[0.3, 0.9, 0.6]])
+    array([[False,  True,  True]])
+    """
+
+    function: Callable[..., ArrayLike]
+    k: int
+    ratio: float = 1.0
+    columns: Sequence[str] = ()
+    feasible_set: Callable[..., bool] | None = None
+
+    def __post_init__(self) -> None:
+        _check_function(self.function, "function", "Oracle")
+        check_number(self.k, "k", "Oracle", 1, low_open=False, integer=True)
+        check_number(self.ratio, "ratio", "Oracle", 0, 1)
+
+    def lay(self, instances: Instances) -> Layout:
+        columns = {name: instances.origin.flat_column(name) for name in self.columns}
+        return Layout(instances.offsets, self.k, instances.width, columns)
+
+    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
+        picks = layout.new_picks()
+        weights = layout.scaled(weights, scale)
+        for i, (start, stop) in enumerate(_spans(layout.offsets)):
+            columns = {name: array[start:stop] for name, array in layout.per_item.items()}
+            marks = np.asarray(self.function(weights[start:stop].copy(), **columns))
+            if marks.dtype != np.bool_ or marks.shape != (stop - start,):
+                raise DataError(
+                    f"the function of Oracle returned {marks.dtype} of shape {marks.shape} for "
+                    f"instance {i}. It must return booleans of shape ({stop - start},)."
+                )
+            positions = np.flatnonzero(marks)
+            if len(positions) > self.k:
+                raise DataError(
+                    f"the function of Oracle chose {len(positions)} items for instance {i}, "
+                    f"more than k = {self.k}."
+                )
+            picks[i, : len(positions)] = positions
+        return picks
+
+    def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
+        good = np.add.reduceat(marks, layout.offsets[:-1], dtype=np.int64) <= self.k
+        if self.feasible_set is not None:
+            for i, (start, stop) in enumerate(_spans(layout.offsets)):
+                columns = {name: array[start:stop] for name, array in layout.per_item.items()}
+                good[i] &= bool(self.feasible_set(marks[start:stop], **columns))
+        return np.asarray(good)
+
+
+def _check_function(value: Any, name: str, owner: str) -> None:
+    if not callable(value):
+        raise refuse_argument(value, name, owner, "a function")
+
+
+def _spans(offsets: Integers) -> Iterator[tuple[int, int]]:
+    return zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)

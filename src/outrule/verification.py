@@ -1,0 +1,264 @@
+"""Verification: a certificate is derived again from the data, by a path of its own.
+
+Nothing here uses the audit, the patches, the kernels' sums or the confidence bounds of the rest of the
+package: decisions are boolean masks, replay is one line of NumPy per patch, and every number of the
+certificate is computed anew and compared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from outrule.arrays import Booleans, Floats
+from outrule.certificate import FORMAT, Certificate
+from outrule.instances import Instances
+from outrule.model_file import model_fingerprint
+
+if TYPE_CHECKING:
+    from outrule.calibrator import DecisionCalibrator
+
+
+class CertificateError(ValueError):
+    """A certificate says something that the data and the model do not."""
+
+
+def verify(
+    certificate: Certificate | str,
+    calibrator: DecisionCalibrator,
+    predictions: ArrayLike | Instances,
+    outcomes: ArrayLike | None = None,
+    *,
+    available: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> None:
+    """Derive every number of a certificate again; raise CertificateError at the first that differs.
+
+    Parameters
+    ----------
+    certificate : Certificate, or its JSON text
+    calibrator, predictions, outcomes : what it was made from
+
+    Numbers must agree to 1e-9, words exactly.
+    """
+    if isinstance(certificate, str):
+        certificate = Certificate.from_json(certificate)
+    instances = calibrator.enter(predictions, outcomes, available, sample_weight)
+    claimed = json.loads(certificate.to_json())
+    derived = json.loads(json.dumps(_derive(calibrator, instances, certificate.confidence)))
+    derived["library"] = claimed["library"]  # another version may verify
+    _compare(claimed, derived, "")
+
+
+def _compare(claimed: Any, derived: Any, path: str) -> None:
+    if isinstance(derived, dict) and isinstance(claimed, dict) and set(claimed) == set(derived):
+        for name in derived:
+            _compare(claimed[name], derived[name], f"{path}.{name}" if path else name)
+    elif isinstance(derived, list) and isinstance(claimed, list) and len(claimed) == len(derived):
+        for number, pair in enumerate(zip(claimed, derived, strict=True)):
+            _compare(*pair, f"{path}[{number}]")
+    elif isinstance(derived, float) and type(claimed) in (int, float):
+        if not math.isclose(claimed, derived, rel_tol=1e-9, abs_tol=1e-9):
+            raise CertificateError(f"{path}: the certificate says {claimed}, the data {derived}.")
+    elif type(claimed) is not type(derived) or claimed != derived:
+        raise CertificateError(f"{path}: the certificate says {claimed!r}, the data {derived!r}.")
+
+
+def _derive(
+    calibrator: DecisionCalibrator, instances: Instances, confidence: float
+) -> dict[str, Any]:
+    outcome = instances.require_outcome("verify")
+    data = _Tally(instances, outcome, confidence)
+    low, high = instances.value_range
+    margin = calibrator.epsilon * (high - low)
+    rules = [_decisions(calibrator, rule, instances) for rule in calibrator.rules]
+    before = instances.prediction
+    after = _replayed(calibrator, instances, rules)
+    plain = _optimum(calibrator, instances, before)
+    calibrated = _optimum(calibrator, instances, after)
+    oracle = _optimum(calibrator, instances, outcome)
+    k = max(calibrator.k_, calibrator.problem.lay(instances).k)
+    one = high - low if calibrator.problem.exactly_one else k * (max(high, 0) - min(low, 0))
+    spread = 2 * calibrator.problem.lay(instances).k * (high - low)
+    value = data.value(calibrated)
+    n_rules, n_tests = len(rules), len(rules) + 1
+    differences = [value - data.value(marks) for marks in rules]
+    estimates = [data.estimate(d, 2 * one, n_rules) for d in differences]
+    lowest = min(range(n_rules), key=lambda c: estimates[c][1])
+    names = [rule.name for rule in calibrator.rules]
+    best = int(np.argmax(calibrator.rule_values_))
+    pairs = [(marks, marks) for marks in rules] + [(plain, calibrated)]
+    violations = [
+        {
+            "test": name,
+            "before": data.estimate(data.sums((outcome - before) * b), spread, 4 * n_tests),
+            "after": data.estimate(data.sums((outcome - after) * a), spread, 4 * n_tests),
+        }
+        for name, (b, a) in zip([*names, "optimiser"], pairs, strict=True)
+    ]
+    if min(e[1] for e in estimates) >= -margin:
+        verdict = "pass"
+    else:
+        verdict = "fail" if min(e[2] for e in estimates) < -margin else "inconclusive"
+    isotonic = None
+    if calibrator.isotonic_ is not None:
+        frozen = calibrator.problem.lay(instances).per_item.get("frozen")
+        smoothed = calibrator.isotonic_.apply(instances, frozen)
+        isotonic = data.estimate(data.value(_optimum(calibrator, instances, smoothed)), one, 2)
+    return {
+        "verdict": verdict,
+        "epsilon": float(calibrator.epsilon),
+        "confidence": confidence,
+        "margin": float(margin),
+        "gap": min(e[0] for e in estimates),
+        "gap_lower": estimates[lowest][1],
+        "closest_rule": names[lowest],
+        "needed": data.needed(differences, 2 * one, margin) if verdict == "inconclusive" else None,
+        "n_instances": len(instances),
+        "n_observations": data.n,
+        "improvement": data.estimate(value - data.value(plain), 2 * one, 2),
+        "plain": data.estimate(data.value(plain), one, 2),
+        "calibrated": data.estimate(value, one, 2),
+        "isotonic": isotonic,
+        "best_rule": data.estimate(data.value(rules[best]), one, 2),
+        "best_rule_name": names[best],
+        "oracle": data.estimate(data.value(oracle), one, 2),
+        "squared_error_before": data.mean(data.sums((outcome - before) ** 2)),
+        "squared_error_after": data.mean(data.sums((outcome - after) ** 2)),
+        "promise_before": data.promise(before, plain),
+        "promise_after": data.promise(after, calibrated),
+        "rules": [
+            {"name": name, "value": data.mean(data.value(marks)), "difference": estimate}
+            for name, marks, estimate in zip(names, rules, estimates, strict=True)
+        ],
+        "violations": violations,
+        "data": instances.fingerprint,
+        "model": model_fingerprint(calibrator),
+        "format": FORMAT,
+    }
+
+
+def _decisions(calibrator: DecisionCalibrator, rule: Any, instances: Instances) -> Booleans:
+    layout = calibrator.problem.lay(instances)
+    marks = instances.mark(rule.decide(instances, calibrator.problem, layout))
+    if not calibrator.problem.feasible(marks, layout).all():
+        raise CertificateError(f"rule {rule.name!r} takes an infeasible decision.")
+    return marks
+
+
+def _optimum(calibrator: DecisionCalibrator, instances: Instances, weights: Floats) -> Booleans:
+    layout = calibrator.problem.lay(instances)
+    return instances.mark(calibrator.problem.pick(weights, layout))
+
+
+def _replayed(
+    calibrator: DecisionCalibrator, instances: Instances, rules: list[Booleans]
+) -> Floats:
+    """All patches, one line of NumPy each."""
+    low, high = instances.value_range
+    p = calibrator.start_of(instances).copy()
+    frozen = calibrator.problem.lay(instances).per_item.get("frozen")
+    if frozen is not None:
+        p = _on_simplex(p, instances, frozen)
+    for test, step in calibrator.patches_:
+        marks = _optimum(calibrator, instances, p) if test == -1 else rules[test]
+        if frozen is None:
+            p = np.clip(p + step * marks, low, high)
+        else:
+            p = _on_simplex(p + step * (marks & ~frozen), instances, frozen)
+    return p
+
+
+def _on_simplex(p: Floats, instances: Instances, frozen: Booleans) -> Floats:
+    """The nearest point of the simplex, by bisection on the shift that makes the sum one."""
+    of = instances.instance
+    p = np.where(frozen, np.nan, p)
+    shift_low, shift_high = np.full(len(instances), -2.0), np.full(len(instances), 3.0)
+    for _ in range(100):
+        shift = (shift_low + shift_high) / 2
+        total = np.bincount(of, weights=np.nan_to_num(np.maximum(p - shift[of], 0.0)))
+        shift_low = np.where(total > 1, shift, shift_low)
+        shift_high = np.where(total > 1, shift_high, shift)
+    moved = np.clip(p - ((shift_low + shift_high) / 2)[of], 0.0, 1.0)
+    return np.where(frozen, instances.prediction, moved)
+
+
+class _Tally:
+    """Sums and bounds, with one entry per observation."""
+
+    def __init__(self, instances: Instances, outcome: Floats, confidence: float):
+        self.outcome, self.delta = outcome, 1 - confidence
+        weight = np.ones(len(instances)) if instances.weight is None else instances.weight
+        cluster = np.arange(len(instances)) if instances.cluster is None else instances.cluster
+        counted = np.isin(cluster, cluster[weight > 0])
+        self.of_instance = np.full(len(instances), -1)
+        self.of_instance[counted] = np.unique(cluster[counted], return_inverse=True)[1]
+        self.n = int(self.of_instance.max()) + 1
+        self.share = weight / weight.sum() * self.n
+        self.instance = instances.instance
+        self.largest = float(self.per_observation(np.ones(len(instances))).max())
+
+    def per_observation(self, per_instance: Floats) -> Floats:
+        total = np.zeros(self.n + 1)
+        np.add.at(total, self.of_instance, self.share * per_instance)
+        return total[: self.n]
+
+    def sums(self, per_item: Floats) -> Floats:
+        per_instance = np.bincount(self.instance, weights=per_item)
+        return self.per_observation(np.asarray(per_instance, dtype=np.float64))
+
+    def value(self, marks: Booleans) -> Floats:
+        return self.sums(self.outcome * marks)
+
+    def mean(self, observed: Floats) -> float:
+        return float(observed.sum() / self.n)
+
+    def promise(self, prediction: Floats, marks: Booleans) -> dict[str, float]:
+        return {
+            "predicted": self.mean(self.sums(prediction * marks)),
+            "realised": self.mean(self.value(marks)),
+        }
+
+    def half(self, variance: float, width: float, shares: int, n: int) -> float:
+        """Maurer and Pontil 2009, Theorem 11, for a range of this width."""
+        log = math.log(2 * shares / self.delta)
+        return math.sqrt(2 * variance * log / n) + 7 * width * self.largest * log / (3 * (n - 1))
+
+    def estimate(self, observed: Floats, width: float, shares: int) -> list[float]:
+        mean = self.mean(observed)
+        if self.n == 1:
+            half = width * self.largest
+        else:
+            variance = float(((observed - mean) ** 2).sum() / (self.n - 1))
+            half = self.half(variance, width, shares, self.n)
+        return [mean, mean - half, mean + half]
+
+    def needed(self, differences: list[Floats], width: float, margin: float) -> int | None:
+        if self.n < 2:
+            return None
+        failing: list[int | None] = []
+        passing: list[int | None] = []
+        for observed in differences:
+            distance = self.mean(observed) + margin
+            variance = float(observed.var(ddof=1))
+            count = self._count(abs(distance), variance, width, len(differences))
+            (failing if distance < 0 else passing).append(count)
+        settled = [count for count in failing if count is not None]
+        if settled:
+            return min(settled)
+        counts = [count for count in failing + passing if count is not None]
+        return max(counts) if len(counts) == len(differences) else None
+
+    def _count(self, distance: float, variance: float, width: float, shares: int) -> int | None:
+        """The smallest n whose half width is at most the distance, by powers of two."""
+        if not distance > 0 or self.half(variance, width, shares, 2**61) > distance:
+            return None
+        n: int = 2**61
+        for power in range(60, -1, -1):
+            if n - 2**power >= 2 and self.half(variance, width, shares, n - 2**power) <= distance:
+                n -= 2**power
+        return n
