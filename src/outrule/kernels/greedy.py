@@ -1,0 +1,427 @@
+"""Decisions that one pass over the sorted items finds: best, top, matroids, greedy matching."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Positions = NDArray[np.int32]
+
+# Rules that best_dense_rules decides together; 16 AVX2 registers' worth hides the loop overhead.
+RULE_LANES = 64
+# Rows decided by all rules before the next rows are read; they stay in the second-level cache.
+ROW_BLOCK = 128
+# Up to this length insertion beats sorting byte by byte.
+SHORT_SORT = 64
+# Up to this capacity the best items are kept in a sorted list instead of sorting everything.
+SHORT_CAPACITY = 16
+
+
+@njit(nogil=True, cache=True)
+def best_dense(weights: Floats, scale: Floats, picks: Positions) -> None:
+    """Pick the item of largest scale * weight in every row, the first on ties."""
+    n, m = weights.shape
+    whole = m - m % 4
+    for i in range(n):
+        row = weights[i]
+        # Four independent searches, as each waits for its own last comparison.
+        best_0 = best_1 = best_2 = best_3 = -np.inf
+        where_0, where_1, where_2, where_3 = 0, 1, 2, 3
+        for j in range(0, whole, 4):
+            value_0, value_1 = row[j] * scale[j], row[j + 1] * scale[j + 1]
+            value_2, value_3 = row[j + 2] * scale[j + 2], row[j + 3] * scale[j + 3]
+            if value_0 > best_0:
+                best_0, where_0 = value_0, j
+            if value_1 > best_1:
+                best_1, where_1 = value_1, j + 1
+            if value_2 > best_2:
+                best_2, where_2 = value_2, j + 2
+            if value_3 > best_3:
+                best_3, where_3 = value_3, j + 3
+        if best_1 > best_0 or (best_1 == best_0 and where_1 < where_0):
+            best_0, where_0 = best_1, where_1
+        if best_3 > best_2 or (best_3 == best_2 and where_3 < where_2):
+            best_2, where_2 = best_3, where_3
+        if best_2 > best_0 or (best_2 == best_0 and where_2 < where_0):
+            best_0, where_0 = best_2, where_2
+        for j in range(whole, m):
+            if row[j] * scale[j] > best_0:
+                best_0, where_0 = row[j] * scale[j], j
+        picks[i, 0] = where_0
+
+
+@njit(nogil=True, cache=True)
+def best_ragged(weights: Floats, offsets: Integers, picks: Positions) -> None:
+    """Pick the heaviest item of every instance, the first on ties; -1 only if there is none."""
+    for i in range(offsets.size - 1):
+        items = weights[offsets[i] : offsets[i + 1]]
+        best, position = -np.inf, -1
+        for j in range(items.size):
+            if items[j] > best or position < 0:
+                best, position = items[j], j
+        picks[i, 0] = position
+
+
+@njit(nogil=True, cache=True)
+def best_dense_rules(weights: Floats, scales: Floats, picks: NDArray[np.integer]) -> None:
+    """Pick as best_dense for every row of scales: picks[r, i] is rule r's position in row i."""
+    n, m = weights.shape
+    n_rules = scales.shape[0]
+    tiles = (n_rules + RULE_LANES - 1) // RULE_LANES
+    # Layout [tile][item][rule], so that one weight meets the scales of a tile contiguously.
+    lanes = np.zeros(tiles * m * RULE_LANES)
+    for r in range(n_rules):
+        start = (r // RULE_LANES) * m * RULE_LANES + r % RULE_LANES
+        for j in range(m):
+            lanes[start + j * RULE_LANES] = scales[r, j]
+    best = np.empty(RULE_LANES)
+    position = np.empty(RULE_LANES, np.int64)
+    for block in range(0, n, ROW_BLOCK):
+        for tile in range(tiles):
+            tile_lanes = lanes[tile * m * RULE_LANES : (tile + 1) * m * RULE_LANES]
+            first_rule = tile * RULE_LANES
+            used = min(RULE_LANES, n_rules - first_rule)
+            for i in range(block, min(n, block + ROW_BLOCK)):
+                _best_of_tile(weights[i], tile_lanes, best, position)
+                for lane in range(used):
+                    picks[first_rule + lane, i] = position[lane]
+
+
+@njit(nogil=True, cache=True)
+def _best_of_tile(row: Floats, lanes: Floats, best: Floats, position: Integers) -> None:
+    """Find one row's best item under each of RULE_LANES rules."""
+    m = row.size
+    best[:] = -np.inf
+    position[:] = 0
+    whole = m - m % 4
+    # Four items per pass over the lanes, as every pass loads and stores best and position.
+    for j in range(0, whole, 4):
+        weight_0, weight_1, weight_2, weight_3 = row[j], row[j + 1], row[j + 2], row[j + 3]
+        start = j * RULE_LANES
+        scale_0 = lanes[start : start + RULE_LANES]
+        scale_1 = lanes[start + RULE_LANES : start + 2 * RULE_LANES]
+        scale_2 = lanes[start + 2 * RULE_LANES : start + 3 * RULE_LANES]
+        scale_3 = lanes[start + 3 * RULE_LANES : start + 4 * RULE_LANES]
+        for lane in range(RULE_LANES):
+            top, where = best[lane], position[lane]
+            value = weight_0 * scale_0[lane]
+            where = j if value > top else where
+            top = value if value > top else top
+            value = weight_1 * scale_1[lane]
+            where = j + 1 if value > top else where
+            top = value if value > top else top
+            value = weight_2 * scale_2[lane]
+            where = j + 2 if value > top else where
+            top = value if value > top else top
+            value = weight_3 * scale_3[lane]
+            where = j + 3 if value > top else where
+            top = value if value > top else top
+            best[lane], position[lane] = top, where
+    for j in range(whole, m):
+        weight = row[j]
+        scale = lanes[j * RULE_LANES : (j + 1) * RULE_LANES]
+        for lane in range(RULE_LANES):
+            value = weight * scale[lane]
+            position[lane] = j if value > best[lane] else position[lane]
+            best[lane] = value if value > best[lane] else best[lane]
+
+
+@njit(nogil=True, cache=True)
+def top_dense(weights: Floats, scale: Floats, capacity: int, picks: Positions) -> None:
+    """Pick the `capacity` items of largest scale * weight > 0 in every row, first on ties."""
+    n, m = weights.shape
+    items = np.empty(m)
+    key, order, other_key, other_order = _sort_scratch(m)
+    for i in range(n):
+        for j in range(m):
+            items[j] = weights[i, j] * scale[j]
+        _top(items, capacity, key, order, other_key, other_order, picks[i])
+
+
+@njit(nogil=True, cache=True)
+def top_ragged(weights: Floats, offsets: Integers, capacity: int, picks: Positions) -> None:
+    """Pick the `capacity` heaviest positive items of every instance, first on ties."""
+    key, order, other_key, other_order = _sort_scratch(_longest(offsets))
+    for i in range(offsets.size - 1):
+        items = weights[offsets[i] : offsets[i + 1]]
+        _top(items, capacity, key, order, other_key, other_order, picks[i])
+
+
+@njit(nogil=True, cache=True)
+def _top(
+    items: Floats,
+    capacity: int,
+    key: Floats,
+    order: Positions,
+    other_key: Floats,
+    other_order: Positions,
+    picks: Positions,
+) -> None:
+    """Pick the heaviest positive items of one instance."""
+    picks[:] = -1
+    if capacity <= 0:
+        return
+    if capacity <= SHORT_CAPACITY:
+        count = 0
+        for j in range(items.size):
+            weight = items[j]
+            if weight <= 0.0 or (count == capacity and weight <= key[count - 1]):
+                continue
+            place = count if count < capacity else count - 1
+            count = min(count + 1, capacity)
+            while place > 0 and key[place - 1] < weight:
+                key[place], order[place] = key[place - 1], order[place - 1]
+                place -= 1
+            key[place], order[place] = weight, j
+    else:
+        count = _sort_positive(items, key, order, other_key, other_order)
+        count = min(count, capacity)
+    if count == 0:
+        return
+    # The chosen items are those not after the last chosen one in the order (-weight, position).
+    last_weight, last_position = key[count - 1], order[count - 1]
+    written = 0
+    for j in range(items.size):
+        if items[j] > last_weight or (items[j] == last_weight and j <= last_position):
+            picks[written] = j
+            written += 1
+
+
+@njit(nogil=True, cache=True)
+def partition_ragged(
+    weights: Floats,
+    offsets: Integers,
+    group: Positions,
+    capacity: Integers,
+    picks: Positions,
+) -> None:
+    """Pick the heaviest positive items with at most capacity[g] from each group g."""
+    longest = _longest(offsets)
+    key, order, other_key, other_order = _sort_scratch(longest)
+    chosen = np.zeros(longest, np.bool_)
+    left = np.empty(capacity.size, np.int64)
+    for i in range(offsets.size - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        count = _sort_positive(weights[start:stop], key, order, other_key, other_order)
+        for j in range(start, stop):  # there may be many more groups than an instance has
+            left[group[j]] = capacity[group[j]]
+        for rank in range(count):
+            j = order[rank]
+            g = group[start + j]
+            if left[g] > 0:
+                left[g] -= 1
+                chosen[j] = True
+        _write_chosen(chosen[: stop - start], picks[i])
+
+
+@njit(nogil=True, cache=True)
+def graphic_ragged(
+    weights: Floats,
+    offsets: Integers,
+    u: Positions,
+    v: Positions,
+    n_nodes: Integers,
+    picks: Positions,
+) -> None:
+    """Pick the maximum-weight forest of positive edges (Kruskal)."""
+    longest = _longest(offsets)
+    key, order, other_key, other_order = _sort_scratch(longest)
+    chosen = np.zeros(longest, np.bool_)
+    parent = np.empty(_largest(n_nodes), np.int32)
+    for i in range(offsets.size - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        count = _sort_positive(weights[start:stop], key, order, other_key, other_order)
+        for node in range(n_nodes[i]):
+            parent[node] = node
+        for rank in range(count):
+            j = order[rank]
+            root_u = _root(parent, u[start + j])
+            root_v = _root(parent, v[start + j])
+            if root_u != root_v:
+                parent[root_u] = root_v
+                chosen[j] = True
+        _write_chosen(chosen[: stop - start], picks[i])
+
+
+@njit(nogil=True, cache=True)
+def _root(parent: Positions, node: int) -> int:
+    """Find the representative of a node, halving the path on the way."""
+    while parent[node] != node:
+        parent[node] = parent[parent[node]]
+        node = parent[node]
+    return node
+
+
+@njit(nogil=True, cache=True)
+def laminar_ragged(
+    weights: Floats,
+    offsets: Integers,
+    innermost_set: Positions,
+    parent_of_set: Positions,
+    capacity_of_set: Integers,
+    picks: Positions,
+) -> None:
+    """Pick the heaviest positive items such that no set of the laminar family is overfull.
+
+    -1 means no set (innermost_set) or no parent, and the parents must not form a cycle.
+    """
+    longest = _longest(offsets)
+    key, order, other_key, other_order = _sort_scratch(longest)
+    chosen = np.zeros(longest, np.bool_)
+    left = np.empty_like(capacity_of_set)
+    for i in range(offsets.size - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        count = _sort_positive(weights[start:stop], key, order, other_key, other_order)
+        left[:] = capacity_of_set
+        for rank in range(count):
+            j = order[rank]
+            innermost = innermost_set[start + j]
+            member = innermost
+            while member >= 0 and left[member] > 0:
+                member = parent_of_set[member]
+            if member >= 0:
+                continue
+            chosen[j] = True
+            member = innermost
+            while member >= 0:
+                left[member] -= 1
+                member = parent_of_set[member]
+        _write_chosen(chosen[: stop - start], picks[i])
+
+
+@njit(nogil=True, cache=True)
+def greedy_matching_ragged(
+    weights: Floats,
+    offsets: Integers,
+    u: Positions,
+    v: Positions,
+    n_nodes: Integers,
+    picks: Positions,
+) -> None:
+    """Pick positive edges from the heaviest down, skipping edges at a used node and loops."""
+    longest = _longest(offsets)
+    key, order, other_key, other_order = _sort_scratch(longest)
+    chosen = np.zeros(longest, np.bool_)
+    used = np.empty(_largest(n_nodes), np.bool_)
+    for i in range(offsets.size - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        count = _sort_positive(weights[start:stop], key, order, other_key, other_order)
+        used[: n_nodes[i]] = False
+        for rank in range(count):
+            j = order[rank]
+            a, b = u[start + j], v[start + j]
+            if not used[a] and not used[b] and a != b:
+                used[a] = True
+                used[b] = True
+                chosen[j] = True
+        _write_chosen(chosen[: stop - start], picks[i])
+
+
+@njit(nogil=True, cache=True)
+def _longest(offsets: Integers) -> int:
+    """Return the length of the longest instance."""
+    longest = 0
+    for i in range(offsets.size - 1):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    return longest
+
+
+@njit(nogil=True, cache=True)
+def _largest(sizes: Integers) -> int:
+    """Return the largest size, 0 if there is none."""
+    largest = 0
+    for i in range(sizes.size):
+        largest = max(largest, sizes[i])
+    return largest
+
+
+@njit(nogil=True, cache=True)
+def _write_chosen(chosen: NDArray[np.bool_], picks: Positions) -> None:
+    """Write the chosen positions in ascending order and clear the marks for the next instance."""
+    written = 0
+    for j in range(chosen.size):
+        if chosen[j]:
+            picks[written] = j
+            written += 1
+            chosen[j] = False
+    picks[written:] = -1
+
+
+@njit(nogil=True, cache=True)
+def _sort_scratch(m: int) -> tuple[Floats, Positions, Floats, Positions]:
+    """Allocate what _sort_positive needs for instances of up to m items."""
+    # The sorted list of _top needs room for its capacity even if there are fewer items.
+    room = max(m, SHORT_CAPACITY)
+    return (
+        np.empty(room),
+        np.empty(room, np.int32),
+        np.empty(room),
+        np.empty(room, np.int32),
+    )
+
+
+@njit(nogil=True, cache=True)
+def _sort_positive(
+    items: Floats, key: Floats, order: Positions, other_key: Floats, other_order: Positions
+) -> int:
+    """Sort the positive items by (-weight, position) into key and order; return their number."""
+    count = 0
+    for j in range(items.size):
+        if items[j] > 0.0:
+            key[count], order[count] = items[j], j
+            count += 1
+    if count <= SHORT_SORT:
+        _insertion_sort(key, order, count)
+    else:
+        _radix_sort(key, order, other_key, other_order, count)
+    return count
+
+
+@njit(nogil=True, cache=True)
+def _insertion_sort(key: Floats, order: Positions, count: int) -> None:
+    """Sort stably by descending key."""
+    for j in range(1, count):
+        weight, position = key[j], order[j]
+        place = j
+        while place > 0 and key[place - 1] < weight:
+            key[place], order[place] = key[place - 1], order[place - 1]
+            place -= 1
+        key[place], order[place] = weight, position
+
+
+@njit(nogil=True, cache=True)
+def _radix_sort(
+    key: Floats, order: Positions, other_key: Floats, other_order: Positions, count: int
+) -> None:
+    """Sort stably by descending key > 0, whose bits are ordered like the numbers, byte by byte."""
+    source, target = key.view(np.int64), other_key.view(np.int64)
+    source_order, target_order = order, other_order
+    start = np.zeros((8, 256), np.int64)
+    for k in range(count):
+        bits = source[k]
+        for byte in range(8):
+            start[byte, (bits >> (8 * byte)) & 255] += 1
+    swapped = False
+    for byte in range(8):
+        place = start[byte]
+        shift = 8 * byte
+        # A byte that all keys share sorts nothing.
+        if place[(source[0] >> shift) & 255] == count:
+            continue
+        before = 0
+        for digit in range(255, -1, -1):
+            before, place[digit] = before + place[digit], before
+        for k in range(count):
+            digit = (source[k] >> shift) & 255
+            target[place[digit]] = source[k]
+            target_order[place[digit]] = source_order[k]
+            place[digit] += 1
+        source, target = target, source
+        source_order, target_order = target_order, source_order
+        swapped = not swapped
+    if swapped:
+        key[:count] = other_key[:count]
+        order[:count] = other_order[:count]
