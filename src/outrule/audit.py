@@ -107,7 +107,7 @@ def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
         squared_error=squares * part.span**2 / (2.0**part.bits * n),
         optimiser=optimiser,
         n=n,
-        sensitivity=2 * layout.k * part.span * _largest_share(part.instances),
+        sensitivity=2 * layout.k * part.span * _largest_share(part),
     )
 
 
@@ -163,9 +163,9 @@ def _movable(layout: Layout, weight: Floats, bits: int) -> NDArray[np.int64]:
     return units
 
 
-def _largest_share(instances: Instances) -> float:
+def _largest_share(part: Part) -> float:
     """The largest part of all weight that one observation (instance, or cluster) has."""
-    weight = instances.normalised_weight()
-    if instances.cluster is not None:
-        weight = np.asarray(np.bincount(instances.cluster, weights=weight), dtype=np.float64)
+    weight, cluster = part.weight, part.instances.cluster
+    if cluster is not None:
+        weight = np.asarray(np.bincount(cluster, weights=weight), dtype=np.float64)
     return float(weight.max() / weight.sum())

@@ -16,33 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from outrule import theory
 from outrule.arguments import DataError, check_number, refuse_argument
 from outrule.arrays import Floats
-from outrule.audit import squared_error
-from outrule.boosting import (
-    Boosted,
-    FreshData,
-    Plan,
-    Round,
-    SameData,
-    Source,
-    Status,
-    Watch,
-    boost,
-)
-from outrule.check import (
-    Check,
-    FixedStep,
-    FreshBatches,
-    LineSearch,
-    PrivateReuse,
-    Reuse,
-    Step,
-    check_check,
-    check_step,
-)
+from outrule.boosting import Boosted, Plan, Round, Status, boost
+from outrule.check import Check, LineSearch, PrivateReuse, Reuse, Step, check_check, check_step
 from outrule.instances import Instances
 from outrule.patches import Patch, replay
 from outrule.problems import Problem
 from outrule.rules import Rule, check_rules
+from outrule.sources import FreshData, Source, open_source
 from outrule.start import FittedIsotonic, Isotonic
 
 OWNER = "DecisionCalibrator"
@@ -58,14 +38,14 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
     rules : sequence of Rule
         What to compete with. They always decide on the original predictions.
     epsilon : float in (0, 1]
-        How much less than the best rule is tolerated, per instance, as a fraction of the value range.
+        How much less than the best rule is tolerated per instance, as a fraction of the range.
     check : FreshBatches, PrivateReuse or Reuse
         How violations are looked for; ``Reuse()`` where not given.
     step : LineSearch or FixedStep
         How far to move; ``LineSearch()`` where not given.
     start : Isotonic, optional
-        Start from isotonic regression. Without it, from the predictions, or from the ``start`` column
-        that the instances carry.
+        Start from isotonic regression. Without it, from the predictions, or from the ``start``
+        column that the instances carry.
     max_rounds : int, optional
         Where not given, the number of rounds after which the theory says that the loop has stopped.
     random_state : int, optional
@@ -79,6 +59,7 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
     tolerance_ : float; the largest violation that is tolerated
     k_ : int; size of the largest decision in the training data
     rule_values_ : array of shape (n_rules,); the mean value of each rule on the training data
+    weight_seen_ : float; the weight of the instances these values are means over
     best_rule_ : int; the number of the best of them
     isotonic_ : FittedIsotonic or None; isotonic regression on the training data, to compare with
 
@@ -134,17 +115,13 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         available : boolean array-like of shape (n, m), optional
         sample_weight : array-like of shape (n,), optional
 
-        Cost: one optimiser call per rule and instance, then per round one optimiser call per instance
-        and one addition per rule and chosen item.
+        Cost: one optimiser call per rule and instance, then per round one optimiser call per
+        instance and one addition per rule and chosen item.
         """
         check, step, rules = self.check_parameters()
         instances = _enter(predictions, outcomes, available, sample_weight)
         instances.require_outcome(f"{OWNER}.fit")
         layout = self.problem.lay(instances)
-        if isinstance(check, FreshBatches) and check.size > len(instances):
-            raise refuse_argument(
-                check.size, "size", "FreshBatches", f"at most the {len(instances)} instances"
-            )
         generator = np.random.default_rng(self.random_state)
         frozen = layout.per_item.get("frozen")
         # The rival that users will name is kept, so that the certificate can print it beside us.
@@ -157,8 +134,8 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
             raise DataError(
                 "the instances carry start predictions, and start= is given: choose one."
             )
-        source, watch = self._source(instances, start, check, rules, generator)
-        plan = self._plan(check, step, layout.k, instances, source)
+        source, watch = open_source(instances, start, self.problem, rules, check, generator)
+        plan = Plan(check, step, self._tolerance(instances), layout.k, self.max_rounds)
         self._keep(instances, plan, isotonic)
         self._finish(boost(source, self.problem, rules, plan, generator, watch), source, check)
         self.fingerprint_ = instances.fingerprint
@@ -186,9 +163,10 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         first = not hasattr(self, "patches_")
         if first:
             isotonic = (self.start or Isotonic()).fit(instances, layout.per_item.get("frozen"))
-            self._keep(instances, self._plan(check, step, layout.k, instances, None), isotonic)
+            plan = Plan(check, step, self._tolerance(instances), layout.k, 1)
+            self._keep(instances, plan, isotonic)
             self.history_, self.patches_ = list[Round](), list[Patch]()
-            self.rule_values_, self._seen = np.zeros(len(rules)), 0.0
+            self.rule_values_, self.weight_seen_ = np.zeros(len(rules)), 0.0
         start = self.start_of(instances)
         source = FreshData(instances, start, self.problem, rules, len(instances))
         plan = Plan(check, step, self.tolerance_, self.k_, 1)
@@ -198,9 +176,9 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         rows = [row._replace(round=n_before + row.round) for row in boosted.history]
         self.patches_, self.history_ = boosted.patches, previous + rows
         self.status_ = Status.CONVERGED if rows[-1].test is None else Status.MAX_ROUNDS
-        total = self._seen + source.weight
-        self.rule_values_ = (self._seen * self.rule_values_ + source.sums) / total
-        self._seen = total
+        total = self.weight_seen_ + source.weight
+        self.rule_values_ = (self.weight_seen_ * self.rule_values_ + source.sums) / total
+        self.weight_seen_ = total
         self.best_rule_ = int(np.argmax(self.rule_values_))
         return self
 
@@ -210,7 +188,7 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         """Calibrated predictions: an array for an array, a column for a table."""
         instances = self.enter(predictions, None, available, None)
         flat = self.predict_flat(instances)
-        fill = 0.0
+        fill = np.nan
         if available is not None and not isinstance(predictions, Instances):
             fill = np.asarray(predictions, dtype=np.float64)  # type: ignore[assignment] # as it came
         return instances.origin.restore(flat, fill)
@@ -266,45 +244,9 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         step = check_step(LineSearch() if self.step is None else self.step, OWNER)
         return check, step, rules
 
-    def _source(
-        self,
-        instances: Instances,
-        start: Floats,
-        check: Check,
-        rules: Sequence[Rule],
-        generator: np.random.Generator,
-    ) -> tuple[Source, Watch | None]:
-        if isinstance(check, FreshBatches):
-            return FreshData(instances, start, self.problem, rules, check.size), None
-        if not isinstance(check, Reuse) or check.validation is None:
-            return SameData(instances, start, self.problem, rules), None
-        inside, outside = _split(instances, check.validation, generator)
-        parts = [
-            SameData(instances.take(rows), start[_flat(instances, rows)], self.problem, rules)
-            for rows in (inside, outside)
-        ]
-        return parts[0], Watch(parts[1], check.patience)
-
-    def _plan(
-        self, check: Check, step: Step, k: int, instances: Instances, source: Source | None
-    ) -> Plan:
+    def _tolerance(self, instances: Instances) -> float:
         low, high = instances.value_range
-        tolerance = theory.tolerance(self.epsilon, self.problem.ratio) * (high - low)
-        rounds = self.max_rounds
-        if rounds is None and isinstance(source, SameData):
-            fixed = isinstance(step, FixedStep)
-            if fixed and check.alert <= 0.25:
-                raise refuse_argument(
-                    None, "max_rounds", OWNER, "given for FixedStep at this alert"
-                )
-            error = squared_error(source.part, source.prediction)
-            # On its own data a flagged test has at least the alert's violation, so the bound holds;
-            # one more round is needed to see that nothing is flagged.
-            bound = theory.rounds if fixed else theory.rounds_line_search
-            rounds = 1 + bound(squared_error=error, k=k, tolerance=tolerance, alert=check.alert)
-        if rounds is None:
-            rounds = 1 + len(instances) // getattr(check, "size", len(instances))
-        return Plan(check, step, tolerance, k, rounds)
+        return theory.tolerance(self.epsilon, self.problem.ratio) * (high - low)
 
     def _keep(self, instances: Instances, plan: Plan, isotonic: FittedIsotonic) -> None:
         self.tolerance_, self.k_ = plan.tolerance, plan.k
@@ -316,10 +258,9 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
     def _finish(self, boosted: Boosted, source: Source, check: Check) -> None:
         self.patches_, self.history_ = boosted.patches, boosted.history
         self.status_ = boosted.status
-        self.rule_values_ = source.values()
+        self.rule_values_, self.weight_seen_ = source.values(), source.weight
         self.best_rule_ = int(np.argmax(self.rule_values_))
-        by_design = isinstance(check, FreshBatches) and not check.early_exit
-        if boosted.status in (Status.MAX_ROUNDS, Status.OUT_OF_DATA) and not by_design:
+        if boosted.status in (Status.MAX_ROUNDS, Status.OUT_OF_DATA) and check.early_exit:
             last = boosted.history[-1]
             warnings.warn(
                 f"the loop stopped with status {boosted.status.value!r} after "
@@ -391,26 +332,3 @@ def _n_items(instances: Instances) -> int | None:
     """m for arrays; a table's instances may offer any number."""
     shape: tuple[int, int] | None = getattr(instances.origin, "shape", None)
     return None if shape is None else shape[1]
-
-
-def _flat(instances: Instances, rows: Any) -> Any:
-    """The flat positions of some instances, in their order."""
-    offsets = instances.offsets
-    return np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in rows])
-
-
-def _split(
-    instances: Instances, fraction: float, generator: np.random.Generator
-) -> tuple[Any, Any]:
-    """Set aside a part of the instances, whole clusters at a time."""
-    groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
-    _, group = np.unique(groups, return_inverse=True)
-    n_groups = int(group.max()) + 1
-    n_aside = max(1, round(fraction * n_groups))
-    if n_aside >= n_groups:
-        raise DataError(
-            f"a validation part of {fraction:g} leaves none of the {n_groups} instances "
-            "(or clusters) to fit on."
-        )
-    aside = np.isin(group, generator.permutation(n_groups)[:n_aside])
-    return np.flatnonzero(~aside), np.flatnonzero(aside)

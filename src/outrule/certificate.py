@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+import math
+from dataclasses import asdict, dataclass, is_dataclass
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,14 +59,14 @@ class Certificate:
     Attributes
     ----------
     verdict : "pass", "inconclusive" or "fail"
-        ``pass``: with the given confidence the calibrated optimiser is worth at least as much as every
-        rule, less ``margin``. ``fail``: with the same confidence it is not.
+        ``pass``: with the given confidence the calibrated optimiser is worth at least as much as
+        every rule, less ``margin``. ``fail``: with the same confidence it is not.
     gap, gap_lower : the smallest difference to a rule, and the smallest lower bound of one
     needed : observations that would settle an inconclusive verdict, at the variances seen here
     margin : epsilon times the width of the value range
     improvement : value over that of the plain optimiser on the original predictions
-    plain, calibrated, oracle, isotonic, best_rule : values; ``best_rule`` was picked on training data
-    rules, violations : one entry each for every rule; the optimiser's own test is the last violation
+    plain, calibrated, oracle, isotonic, best_rule : values; ``best_rule`` was picked in training
+    rules, violations : one entry for every rule; the optimiser's own test is the last violation
     promise_before, promise_after : predicted and realised value of the optimiser (winner's curse)
     """
 
@@ -105,7 +107,8 @@ class Certificate:
         text = (
             f"{self.verdict}: {words[self.verdict]}, up to {self.margin:g}, with confidence "
             f"{self.confidence:g} on {self.n_observations} observations.\n"
-            f"gap {self.gap:+.4f} (at least {self.gap_lower:+.4f}); closest rule: {self.closest_rule}"
+            f"gap {self.gap:+.4f} (at least {self.gap_lower:+.4f}); "
+            f"closest rule: {self.closest_rule}"
         )
         if self.needed is not None:
             text += f"\nabout {self.needed} observations would settle it"
@@ -119,36 +122,46 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         """Read what :meth:`to_json` wrote; DataError if it is anything else."""
         try:
-            values = json.loads(text)
+            values = json.loads(text, object_pairs_hook=_distinct)
             if values["format"] != FORMAT:
                 raise DataError(f"the certificate has format {values['format']!r}, not {FORMAT}.")
-            if set(values) != {field.name for field in fields(cls)}:
-                raise ValueError("fields")
-            return cls(**{name: _read(name, value) for name, value in values.items()})
+            certificate: Certificate = _read(cls, values)
+            if not 0 < certificate.confidence < 1:
+                raise ValueError("confidence")
         except DataError:
             raise
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise DataError("this is not a certificate of outrule, or it is damaged.") from error
+        return certificate
 
 
-ESTIMATES = ("improvement", "plain", "calibrated", "isotonic", "best_rule", "oracle")
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object that says nothing twice."""
+    values = dict(pairs)
+    if len(values) != len(pairs):
+        raise ValueError("a name stands twice")
+    return values
 
 
-def _read(name: str, value: Any) -> Any:
-    if name in ESTIMATES:
-        return None if value is None else Estimate(*value)
-    if name in ("promise_before", "promise_after"):
-        return Promise(**value)
-    if name == "rules":
-        return tuple(
-            RuleResult(row["name"], row["value"], Estimate(*row["difference"])) for row in value
-        )
-    if name == "violations":
-        return tuple(
-            ViolationResult(row["test"], Estimate(*row["before"]), Estimate(*row["after"]))
-            for row in value
-        )
-    return value
+def _read(kind: Any, value: Any) -> Any:
+    """A plain value as the kind that an annotation names, or an error."""
+    inside = get_args(kind)
+    if get_origin(kind) is UnionType:  # a kind, or None
+        return None if value is None else _read(inside[0], value)
+    if get_origin(kind) is tuple and type(value) is list:
+        return tuple(_read(inside[0], entry) for entry in value)
+    if kind is Estimate and type(value) is list:
+        return Estimate(*(_read(float, number) for number in value))
+    if isinstance(kind, type) and is_dataclass(kind) and type(value) is dict:
+        hints = get_type_hints(kind)
+        if value.keys() == hints.keys():
+            return kind(**{name: _read(hint, value[name]) for name, hint in hints.items()})
+    if kind is float and type(value) in (int, float):
+        if math.isfinite(value):
+            return float(value)
+    elif type(value) is kind or value in inside:
+        return value
+    raise ValueError(f"{value!r} is no {kind}")
 
 
 def certify(
@@ -203,6 +216,8 @@ class _Evaluation:
         self.calibrated = self.problem.pick(self.after, self.layout)
         self.observations = Observations.from_instances(instances)
         self.value_width = value_width(calibrator, self.layout.k) * self.observations.largest
+        low, high = instances.value_range
+        self.centre = min(max(low, 0.0), high) if self.problem.exactly_one else 0.0
         self.delta = 1.0 - confidence
 
     def total(self, flat: Floats, picks: Picks) -> Floats:
@@ -214,8 +229,11 @@ class _Evaluation:
         return float(self.observations.of(self.total(flat, picks)).mean())
 
     def value(self, picks: Picks) -> Estimate:
-        observed = self.observations.of(self.total(self.outcome, picks))
-        return bernstein(observed, self.value_width, self.delta / 2)
+        # A share of the weight moves a value away from 0, and so out of a range that 0 is not in.
+        values = self.total(self.outcome, picks) - self.centre
+        return bernstein(
+            self.observations.of(values) + self.centre, self.value_width, self.delta / 2
+        )
 
     def difference(self, rule: Picks, shares: int) -> tuple[Estimate, float]:
         """How much more the calibrated optimiser has, and the variance of that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from math import log, sqrt
+from math import log, log1p, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ class Check(ABC):
     """How violations are looked for, and in which data."""
 
     alert: float
+    early_exit: bool = True  # stop when nothing is flagged
 
     @abstractmethod
     def flag(
@@ -80,9 +81,9 @@ class FreshBatches(Check):
 class PrivateReuse(Check):
     """The same data every round, looked at through noise (paper, section 3.3).
 
-    The test is drawn by the exponential mechanism over tests and signs, and whether it is flagged is
-    decided on its violation plus Laplace noise, so that the whole run is differentially private in
-    the observations (instances, or clusters) and what it finds holds beyond them.
+    The test is drawn by the exponential mechanism over tests and signs, and whether it is flagged
+    is decided on its violation plus Laplace noise, so that the whole run is differentially private
+    in the observations (instances, or clusters) and what it finds holds beyond them.
 
     Parameters
     ----------
@@ -107,7 +108,8 @@ class PrivateReuse(Check):
         ``privacy = e * sqrt(2 T ln(1/delta)) + T e (exp(e) - 1)``, solved by bisection.
         """
         looks = 2 * rounds
-        low, high = 0.0, self.privacy
+        # Above one, T e (exp(e) - 1) is at least exp(e) - 1: no larger e can be paid.
+        low, high = 0.0, min(self.privacy, 1 + log1p(self.privacy))
         for _ in range(200):
             middle = (low + high) / 2
             cost = middle * sqrt(2 * looks * log(1 / self.delta))
@@ -140,9 +142,9 @@ class Reuse(Check):
     ----------
     alert : float in (0, 1]
     validation : float in (0, 1), optional
-        Part of the instances (of the clusters, where there are any) to set aside. The loop stops when
-        their squared error has not fallen for ``patience`` rounds, and goes back to where it was
-        lowest.
+        Part of the instances (of the clusters, where there are any) to set aside. The loop stops
+        when their squared error has not fallen for ``patience`` rounds, and goes back to where it
+        was lowest.
     patience : int
     """
 

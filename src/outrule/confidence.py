@@ -24,9 +24,9 @@ class Estimate(NamedTuple):
 class Observations:
     """What counts as one independent observation: an instance, or a whole cluster.
 
-    The mean over instances, by their weights, is the plain mean of ``of(values)``. An observation is
-    its own mean value times its share of the weight, ``largest`` being the largest share; given the
-    shares, observations are independent and bounded by ``largest`` times the range of a value.
+    The mean over instances, by their weights, is the plain mean of ``of(values)``. An observation
+    is its own mean value times its share of the weight, ``largest`` being the largest share; given
+    the shares, observations are independent and bounded by ``largest`` times the range of a value.
     """
 
     group: Integers

@@ -48,7 +48,7 @@ def from_arrays(
     n, m = array.shape
     if n == 0 or m == 0:
         raise DataError(f"predictions have shape {array.shape}: there must be instances and items.")
-    mask = None if available is None else _mask(available, (n, m))
+    mask = None if available is None else _mask(available, (n, m), "predictions")
     origin = ArrayOrigin((n, m), mask, _columns(columns, (n, m)))
     counts = np.full(n, m) if mask is None else mask.sum(axis=1)
     instances = Instances(
@@ -71,7 +71,8 @@ def from_table(frame: Any, names: Schema, value_range: tuple[float, float]) -> I
     value_range = check_range(value_range)
     table, library = to_polars(frame)
     for role, name in vars(names).items():
-        if name is not None and name not in table.columns:
+        required = role in ("instance", "prediction")
+        if (required or name is not None) and name not in table.columns:
             raise DataError(f"the {role} {missing(name, table.columns)}")
     if table.height == 0:
         raise DataError("the table has no rows: there must be at least one instance.")
@@ -128,7 +129,7 @@ def check_instances(instances: Instances) -> None:
 def _refuse_outside(
     values: Floats, name: str, instances: Instances, low: float, high: float
 ) -> None:
-    bad = np.flatnonzero(~((values >= low) & (values <= high)))
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)))
     if not len(bad):
         return
     value, where = values[bad[0]], instances.where_flat(int(bad[0]))
@@ -175,12 +176,12 @@ def _float64() -> Any:
     return pl.Float64
 
 
-def _mask(available: ArrayLike, shape: tuple[int, int]) -> Booleans:
+def _mask(available: ArrayLike, shape: tuple[int, int], like: str) -> Booleans:
     mask = np.asarray(available)
     if mask.dtype != np.bool_ or mask.shape != shape:
         raise DataError(
             f"available has shape {mask.shape} and type {mask.dtype}. "
-            f"It must be boolean of shape {shape}, like the predictions."
+            f"It must be boolean of shape {shape}, like the {like}."
         )
     return mask
 
@@ -218,6 +219,8 @@ def _clusters(values: ArrayLike | None, n: int) -> Integers | None:
             f"cluster is null at instance {int(np.argmax(null))}. "
             "Every instance must have a cluster: fill it, or drop the instance."
         )
+    if array.dtype.kind == "O":
+        array = np.array([repr(value) for value in array.tolist()])
     return np.unique(array, return_inverse=True)[1].astype(np.int64)
 
 
@@ -226,6 +229,10 @@ def _columns(
 ) -> dict[str, NDArray[Any]]:
     arrays = {name: np.asarray(column) for name, column in (columns or {}).items()}
     for name, array in arrays.items():
+        if name == "item":
+            raise DataError(
+                "column 'item' is taken: it is the number of every item. Give it another name."
+            )
         if array.shape not in (shape, shape[:1]):
             raise DataError(
                 f"column {name!r} has shape {array.shape}. It must have shape {shape[:1]} "
@@ -243,12 +250,18 @@ def to_polars(frame: Any) -> tuple[Any, str]:
     if isinstance(frame, pl.DataFrame):
         return frame, "polars"
     library = type(frame).__module__.split(".")[0]
-    if library == "pandas":
-        return pl.DataFrame(
-            {str(name): _pandas_column(frame[name]) for name in frame.columns}
-        ), "pandas"
-    if library == "pyarrow" or hasattr(frame, "__arrow_c_stream__"):
-        return pl.DataFrame(frame), "arrow"
+    if library == "pandas" and hasattr(frame, "columns"):
+        names = [str(name) for name in frame.columns]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"the table has two columns {twice!r}: rename or drop one.")
+        columns = (_pandas_column(frame.iloc[:, i]) for i in range(len(names)))
+        return pl.DataFrame(dict(zip(names, columns, strict=True))), "pandas"
+    if library != "pandas" and hasattr(frame, "__arrow_c_stream__"):
+        try:
+            return pl.DataFrame(frame), "arrow"
+        except pl.exceptions.PolarsError:
+            pass  # a stream of one column, which is no table
     raise refuse_argument(
         type(frame), "frame", "Instances.from_table", "a pandas, Polars or Arrow table"
     )
@@ -262,14 +275,19 @@ def _pandas_column(series: Any) -> Any:
     if values.dtype.kind in "bfiuMm":
         return pl.Series(values)
     nulls = series.isna().to_numpy()
-    return pl.Series([None if null else value for null, value in zip(nulls, values, strict=True)])
+    objects = [None if null else value for null, value in zip(nulls, values, strict=True)]
+    try:
+        return pl.Series(objects)
+    except TypeError:  # of several types: nothing but a rule can read it
+        return pl.Series(objects, dtype=pl.Object)
 
 
 def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
     """Codes 0, 1, ... in order of first appearance, and what they stand for."""
     column = table[name]
-    if column.null_count():
-        row = int(column.is_null().arg_max())
+    null = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
+    if null.any():
+        row = int(null.arg_max())
         raise DataError(
             f"{role} column {name!r} is null in row {row} of the table. "
             f"Every row must have its {role}: fill it, or drop the row."
@@ -302,7 +320,8 @@ def _constant(
     if values is None:
         return None
     first = values[offsets[:-1]]
-    differs = (values != np.repeat(first, np.diff(offsets))) & (values == values)
+    expected = np.repeat(first, np.diff(offsets))
+    differs = (values != expected) & ((values == values) | (expected == expected))
     if differs.any():
         instance = int(np.searchsorted(offsets, np.argmax(differs), side="right")) - 1
         raise DataError(
@@ -338,7 +357,9 @@ def weights_only(weights: ArrayLike, available: ArrayLike | None) -> Instances:
     array = numeric(weights, "weights")
     if array.ndim != 2:
         raise DataError(f"weights have shape {array.shape}. They must have shape (n, m).")
-    mask = None if available is None else _mask(available, array.shape)
+    if array.size == 0:
+        raise DataError(f"weights have shape {array.shape}: there must be instances and items.")
+    mask = None if available is None else _mask(available, array.shape, "weights")
     origin = ArrayOrigin(array.shape, mask)
     counts = np.full(len(array), array.shape[1]) if mask is None else mask.sum(axis=1)
     instances = Instances(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -101,7 +102,7 @@ class Instances:
         cluster: str | None = None,
         value_range: tuple[float, float] = (0.0, 1.0),
     ) -> Instances:
-        """Instances from a table with one row per item; every argument but the frame names a column.
+        """Instances from a table with one row per item; arguments name its columns.
 
         Parameters
         ----------
@@ -148,6 +149,12 @@ class Instances:
         for name in ("prediction", "outcome", "offsets", "start", "item", "weight", "cluster"):
             array = getattr(self, name)
             digest.update(name.encode() if array is None else np.ascontiguousarray(array).data)
+        for name, column in self.origin.all_columns():
+            digest.update(repr((name, str(column.dtype), column.shape)).encode())
+            plain = column.dtype.kind != "O"
+            digest.update(
+                np.ascontiguousarray(column).tobytes() if plain else repr(column.tolist()).encode()
+            )
         return digest.hexdigest()
 
     def require_outcome(self, owner: str) -> Floats:
@@ -156,11 +163,20 @@ class Instances:
             raise refuse_argument(None, "outcomes", owner, "given")
         return self.outcome
 
+    def total_weight(self) -> float:
+        """The sum of the weights, the same for any order of instances."""
+        return float(len(self)) if self.weight is None else math.fsum(self.weight.tolist())
+
     def normalised_weight(self) -> Floats:
         """Instance weights with mean one, shape (n,)."""
         if self.weight is None:
             return np.ones(len(self))
-        return self.weight * (len(self) / float(self.weight.sum()))
+        if not self.weight.any():
+            raise DataError(
+                f"all {len(self)} instances of a batch, a fold or a validation part have weight "
+                "zero: drop such instances, or make the parts larger."
+            )
+        return self.weight * (len(self) / self.total_weight())
 
     def where(self, instance: int, position: int | None = None) -> str:
         """A place in the caller's words, for messages."""
@@ -171,6 +187,16 @@ class Instances:
         """The same from a flat position."""
         instance = int(np.searchsorted(self.offsets, flat, side="right")) - 1
         return self.where(instance, flat - int(self.offsets[instance]))
+
+    def name_items(self, flat: Integers) -> str:
+        """Some items of one instance in the caller's words."""
+        if not len(flat):
+            return "no item"
+        if self.item is None:
+            return f"rows {self.origin.rows[flat].tolist()}"  # type: ignore[attr-defined] # a table
+        codes = self.item[flat].tolist()
+        names = codes if self.item_names is None else [self.item_names[code] for code in codes]
+        return f"items {names}"
 
     def take(self, chosen: Integers) -> Instances:
         """Some of the instances, in the given order."""
@@ -221,7 +247,9 @@ class View:
     @cached_property
     def predictions(self) -> Floats:
         """The original predictions."""
-        return self._instances.origin.spread(self._instances.prediction)
+        view = self._instances.origin.spread(self._instances.prediction).view()
+        view.flags.writeable = False
+        return view
 
     @property
     def instance(self) -> Integers:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 
 import outrule
 from outrule import check, problems, rules, start
-from outrule.arguments import DataError
+from outrule.arguments import DataError, check_number
 from outrule.boosting import Round, Status
+from outrule.doors import check_range
 from outrule.patches import Patch
 
 if TYPE_CHECKING:
@@ -60,15 +61,15 @@ def save(calibrator: DecisionCalibrator, path: str | PathLike[str]) -> None:
     """Write the model atomically: the file is whole, or it is not there."""
     target = Path(path)
     text = json.dumps(describe(calibrator), indent=1, allow_nan=False)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    draft = target.with_name(f".{target.name}.{uuid4().hex}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with draft.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(target)
+        draft.replace(target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
 
 
@@ -85,7 +86,7 @@ def load(
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-        content = json.loads(text)
+        content = json.loads(text, parse_constant=_refuse)
         if not isinstance(content, dict) or "format" not in content:
             raise ValueError("not a model")
         if content["format"] != FORMAT:
@@ -96,7 +97,14 @@ def load(
         return _restore(content, functions or {})
     except DataError:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         raise DataError(f"{path} is not a model file of outrule, or it is damaged.") from error
 
 
@@ -112,10 +120,10 @@ def describe(calibrator: DecisionCalibrator) -> dict[str, Any]:
         "check": _encode(calibrator.check),
         "step": _encode(calibrator.step),
         "start": _encode(calibrator.start),
-        "max_rounds": calibrator.max_rounds,
-        "random_state": calibrator.random_state,
-        "tolerance": calibrator.tolerance_,
-        "k": calibrator.k_,
+        "max_rounds": _plain(calibrator.max_rounds),
+        "random_state": _plain(calibrator.random_state),
+        "tolerance": float(calibrator.tolerance_),
+        "k": int(calibrator.k_),
         "n_items": calibrator.n_items_,
         "value_range": list(calibrator.value_range_),
         "has_start": calibrator.has_start_,
@@ -123,6 +131,7 @@ def describe(calibrator: DecisionCalibrator) -> dict[str, Any]:
         "patches": [[patch.test, patch.step] for patch in calibrator.patches_],
         "history": [list(row) for row in calibrator.history_],
         "rule_values": calibrator.rule_values_.tolist(),
+        "weight_seen": calibrator.weight_seen_,
         "isotonic": [
             [_plain(name), x.tolist(), y.tolist()] for name, (x, y) in isotonic.curves.items()
         ],
@@ -130,9 +139,9 @@ def describe(calibrator: DecisionCalibrator) -> dict[str, Any]:
     }
 
 
-def model_fingerprint(calibrator: DecisionCalibrator) -> str:
-    """SHA-256 of the model, as its file has it."""
-    text = json.dumps(describe(calibrator), sort_keys=True)
+def model_fingerprint(calibrator: DecisionCalibrator, library: str = outrule.__version__) -> str:
+    """SHA-256 of the model, as that version of the library writes its file."""
+    text = json.dumps(describe(calibrator) | {"library": library}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -142,7 +151,7 @@ def _encode(value: Any) -> Any:
     kind = type(value).__name__
     if KINDS.get(kind) is not type(value) or not is_dataclass(value):
         raise DataError(
-            f"{kind} cannot be written to a file: only the problems, rules and checks of outrule can."
+            f"{kind} cannot be written to a file: only problems, rules and checks of outrule can."
         )
     content = {
         field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.init
@@ -182,18 +191,21 @@ def _restore(content: dict[str, Any], functions: Mapping[str, Any]) -> DecisionC
     calibrator.patches_ = [_patch(test, step, n_rules) for test, step in content["patches"]]
     calibrator.history_ = [Round(*row) for row in content["history"]]
     calibrator.status_ = Status(content["status"])
-    calibrator.tolerance_ = float(content["tolerance"])
-    calibrator.k_ = int(content["k"])
-    calibrator.n_items_ = None if content["n_items"] is None else int(content["n_items"])
-    low, high = content["value_range"]
-    calibrator.value_range_ = (float(low), float(high))
-    calibrator.has_start_ = bool(content["has_start"])
+    calibrator.tolerance_ = check_number(content["tolerance"], "tolerance", "load", 0)
+    calibrator.k_ = _count(content["k"], "k")
+    n_items = content["n_items"]
+    calibrator.n_items_ = None if n_items is None else _count(n_items, "n_items")
+    calibrator.value_range_ = check_range(content["value_range"])
+    calibrator.has_start_ = content["has_start"]
+    if type(calibrator.has_start_) is not bool:
+        raise ValueError("has_start")
     calibrator.rule_values_ = _vector(content["rule_values"])
     if len(calibrator.rule_values_) != n_rules:
         raise ValueError("rule values")
     calibrator.best_rule_ = int(np.argmax(calibrator.rule_values_))
+    calibrator.weight_seen_ = check_number(content["weight_seen"], "weight_seen", "load", 0)
     calibrator.isotonic_ = start.FittedIsotonic(
-        {name: (_vector(x), _vector(y)) for name, x, y in content["isotonic"]}
+        {name: _curve(x, y) for name, x, y in content["isotonic"]}
     )
     if start.POOLED not in calibrator.isotonic_.curves:
         raise ValueError("isotonic")
@@ -215,6 +227,21 @@ def _vector(values: Any) -> Any:
     return vector
 
 
+def _curve(x: Any, y: Any) -> tuple[Any, Any]:
+    curve = _vector(x), _vector(y)
+    if len(curve[0]) != len(curve[1]) or (np.diff(curve[0]) < 0).any():
+        raise ValueError("curve")
+    return curve
+
+
+def _count(value: Any, name: str) -> int:
+    return int(check_number(value, name, "load", 1, low_open=False, integer=True))
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
 def _decode(content: Any, expected: type, functions: Mapping[str, Any]) -> Any:
     if content is None:
         return None
@@ -230,6 +257,8 @@ def _decode(content: Any, expected: type, functions: Mapping[str, Any]) -> Any:
 
 
 def _value(value: Any, name: str, functions: Mapping[str, Any]) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
     if not isinstance(value, dict):
         return value
     if "pairs" in value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,10 @@ class Origin(ABC):
     @abstractmethod
     def column(self, name: str) -> NDArray[Any]:
         """A column in the shape that rules see; raises DataError if there is none."""
+
+    @abstractmethod
+    def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Every column that rules may look at, with its name."""
 
     @abstractmethod
     def flat_column(self, name: str) -> NDArray[Any]:
@@ -95,17 +99,20 @@ class ArrayOrigin(Origin):
             return np.arange(self.shape[1])[None, :]
         raise missing(name, [*self.columns, "item"])
 
+    def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        yield from self.columns.items()
+
     def flat_column(self, name: str) -> NDArray[Any]:
         return self.gather(self.column(name))
 
-    def take(self, chosen: Integers, flat: Integers) -> ArrayOrigin:  # noqa: ARG002 - tables need it
+    def take(self, chosen: Integers, flat: Integers) -> ArrayOrigin:
         return ArrayOrigin(
             (len(chosen), self.shape[1]),
             None if self.available is None else self.available[chosen],
             {name: column[chosen] for name, column in self.columns.items()},
         )
 
-    def where(self, instance: int, position: int | None, flat: int) -> str:  # noqa: ARG002 - as above
+    def where(self, instance: int, position: int | None, flat: int) -> str:
         if position is None:
             return f"instance {instance}"
         if self.available is not None:
@@ -123,7 +130,7 @@ class TableOrigin(Origin):
     library: str
     index: Any = None  # of a pandas frame, whole
 
-    def restore(self, flat: NDArray[Any], fill: Any) -> Any:  # noqa: ARG002 - arrays need it
+    def restore(self, flat: NDArray[Any], fill: Any) -> Any:
         order = np.argsort(self.rows, kind="stable")
         column = flat[order]
         if self.library == "pandas":
@@ -156,6 +163,9 @@ class TableOrigin(Origin):
         if name not in self.frame.columns:
             raise missing(name, self.frame.columns)
         return np.asarray(self.frame[name].to_numpy())
+
+    def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        yield from ((name, self.column(name)) for name in self.frame.columns)
 
     def flat_column(self, name: str) -> NDArray[Any]:
         return self.column(name)

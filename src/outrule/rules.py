@@ -1,4 +1,4 @@
-"""Rules: what people decide by hand today; instances enter, decisions on original predictions leave."""
+"""Rules, what people decide by today: instances enter, decisions leave."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ class Multiplier(Rule):
         values.flags.writeable = False
         object.__setattr__(self, "vector", dict(self.vector) if is_mapping else values)
         if not self.name:
-            key = repr(sorted(self.vector.items())) if is_mapping else repr(values.tolist())
+            key = repr(
+                sorted(map(repr, self.vector.items())) if is_mapping else self.vector.tolist()
+            )
             name = f"multiplier {hashlib.sha256(key.encode()).hexdigest()[:8]}"
             object.__setattr__(self, "name", name)
 
@@ -102,9 +104,9 @@ class Reweight(Rule):
     ----------
     name : str
     function : function
-        ``function(view) -> weights`` in the shape of ``view.predictions``. The :class:`View` has the
-        columns too, ``view["pickup_km"]``. It is called on blocks of instances, so it must decide
-        every instance on its own.
+        ``function(view) -> weights`` in the shape of ``view.predictions``. The :class:`View` has
+        the columns too, ``view["pickup_km"]``. It is called on blocks of instances, so it must
+        decide every instance on its own.
 
     Examples
     --------
@@ -120,6 +122,8 @@ class Reweight(Rule):
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
         weights = _answer(self, instances)
         try:
+            if weights.dtype.kind not in "bfiu":
+                raise TypeError
             flat = np.ascontiguousarray(instances.origin.gather(weights), dtype=np.float64)
         except (TypeError, ValueError):
             raise _wrong_shape(self.name, "weights", weights, instances) from None
@@ -213,9 +217,9 @@ def multipliers(
 ) -> tuple[Multiplier, ...]:
     """The paper's rules (section 5): all vectors of multipliers on a grid, or a sample of them.
 
-    The whole grid ``levels ** n_items`` if it has at most ``limit`` points, else ``limit`` points drawn
-    uniformly. Without the all-zero vector, and without two that are multiples of each other, since
-    those decide alike.
+    The whole grid ``levels ** n_items`` if it has at most ``limit`` points, else ``limit`` points
+    drawn uniformly. Without the all-zero vector, and without two that are multiples of each other,
+    since those decide alike.
 
     Examples
     --------
@@ -226,7 +230,10 @@ def multipliers(
     n_items = int(check_number(n_items, "n_items", owner, 1, low_open=False, integer=True))
     limit = int(check_number(limit, "limit", owner, 1, low_open=False, integer=True))
     check_number(seed, "seed", owner, 0, low_open=False, integer=True)
-    grid = np.asarray(levels, dtype=np.float64)
+    try:
+        grid = np.asarray(levels, dtype=np.float64)
+    except (TypeError, ValueError):
+        grid = np.empty(0)
     good = grid.ndim == 1 and np.isfinite(grid).all() and (grid >= 0).all() and (grid > 0).any()
     if not good or len(np.unique(grid)) != len(grid):
         raise refuse_argument(levels, "levels", owner, "distinct finite numbers from 0, not only 0")
@@ -292,10 +299,11 @@ def infeasible(
 ) -> DataError:
     """The error for a decision that is not one."""
     start, stop = instances.offsets[instance], instances.offsets[instance + 1]
-    chosen = np.flatnonzero(marks[start:stop]).tolist()
+    chosen = start + np.flatnonzero(marks[start:stop])
     return DataError(
-        f"rule {rule!r} chose items {chosen} of {instances.where(instance)}, which is not feasible "
-        f"for {type(problem).__name__}. A rule must return a feasible set for every instance."
+        f"rule {rule!r} chose {instances.name_items(chosen)} of {instances.where(instance)}, "
+        f"which is not feasible for {type(problem).__name__}. "
+        "A rule must return a feasible set for every instance."
     )
 
 

@@ -12,7 +12,7 @@ from outrule.arguments import check_number
 from outrule.arrays import Booleans, Floats, Integers
 from outrule.instances import Instances
 
-POOLED = "pooled"
+POOLED = None  # no item is called so: an item column has no nulls
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Isotonic:
     Parameters
     ----------
     per_item : bool
-        One curve for every item, or one for all. Items that training never saw use the pooled one,
-        and so do tables without an item column.
+        One curve for every item, or one for all. Items that training never saw (or only with weight
+        zero) use the pooled one, and so do tables without an item column.
     folds : int
     """
 
@@ -49,7 +49,8 @@ class Isotonic:
             codes, starts = np.unique(item[order], return_index=True)
             for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True):
                 name = code if instances.item_names is None else instances.item_names[code]
-                curves[name] = _curve(x[rows], y[rows], weight[rows])
+                if weight[rows].any():
+                    curves[name] = _curve(x[rows], y[rows], weight[rows])
         return FittedIsotonic(curves)
 
     def cross_fit(
@@ -109,8 +110,6 @@ def _curve(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
     from sklearn.isotonic import IsotonicRegression
 
     counted = weight > 0
-    if not counted.any():
-        return np.array([0.0, 1.0]), np.array([0.0, 1.0])
     fitted = IsotonicRegression(out_of_bounds="clip")
     fitted.fit(x[counted], y[counted], sample_weight=weight[counted])
     return fitted.X_thresholds_, fitted.y_thresholds_

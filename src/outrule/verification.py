@@ -1,8 +1,8 @@
 """Verification: a certificate is derived again from the data, by a path of its own.
 
-Nothing here uses the audit, the patches, the kernels' sums or the confidence bounds of the rest of the
-package: decisions are boolean masks, replay is one line of NumPy per patch, and every number of the
-certificate is computed anew and compared.
+Nothing here uses the audit, the patches, the kernels' sums or the confidence bounds of the rest of
+the package: decisions are boolean masks, replay is one line of NumPy per patch, and every number of
+the certificate is computed anew and compared.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ def verify(
 
     Numbers must agree to 1e-9, words exactly.
     """
-    if isinstance(certificate, str):
-        certificate = Certificate.from_json(certificate)
+    text = certificate if isinstance(certificate, str) else certificate.to_json()
+    certificate = Certificate.from_json(text)
     instances = calibrator.enter(predictions, outcomes, available, sample_weight)
-    claimed = json.loads(certificate.to_json())
-    derived = json.loads(json.dumps(_derive(calibrator, instances, certificate.confidence)))
-    derived["library"] = claimed["library"]  # another version may verify
+    if instances.fingerprint == getattr(calibrator, "fingerprint_", None):
+        raise CertificateError("data: fit has seen these instances, so they prove nothing.")
+    claimed = json.loads(text)
+    derived = json.loads(json.dumps(_derive(calibrator, instances, certificate)))
     _compare(claimed, derived, "")
 
 
@@ -69,11 +70,12 @@ def _compare(claimed: Any, derived: Any, path: str) -> None:
 
 
 def _derive(
-    calibrator: DecisionCalibrator, instances: Instances, confidence: float
+    calibrator: DecisionCalibrator, instances: Instances, certificate: Certificate
 ) -> dict[str, Any]:
     outcome = instances.require_outcome("verify")
-    data = _Tally(instances, outcome, confidence)
     low, high = instances.value_range
+    centre = min(max(low, 0.0), high) if calibrator.problem.exactly_one else 0.0
+    data = _Tally(instances, outcome, centre, certificate.confidence)
     margin = calibrator.epsilon * (high - low)
     rules = [_decisions(calibrator, rule, instances) for rule in calibrator.rules]
     before = instances.prediction
@@ -100,10 +102,17 @@ def _derive(
         }
         for name, (b, a) in zip([*names, "optimiser"], pairs, strict=True)
     ]
+    # Rules that are equally close, and large counts, hang on the last bits of a mean.
+    closest = certificate.closest_rule
+    if closest not in names or estimates[names.index(closest)][1] > estimates[lowest][1] + 1e-9:
+        closest = names[lowest]
     if min(e[1] for e in estimates) >= -margin:
         verdict = "pass"
     else:
         verdict = "fail" if min(e[2] for e in estimates) < -margin else "inconclusive"
+    needed = data.needed(differences, 2 * one, margin) if verdict == "inconclusive" else None
+    if needed and certificate.needed and math.isclose(needed, certificate.needed, rel_tol=1e-6):
+        needed = certificate.needed
     isotonic = None
     if calibrator.isotonic_ is not None:
         frozen = calibrator.problem.lay(instances).per_item.get("frozen")
@@ -112,12 +121,12 @@ def _derive(
     return {
         "verdict": verdict,
         "epsilon": float(calibrator.epsilon),
-        "confidence": confidence,
+        "confidence": certificate.confidence,
         "margin": float(margin),
         "gap": min(e[0] for e in estimates),
         "gap_lower": estimates[lowest][1],
-        "closest_rule": names[lowest],
-        "needed": data.needed(differences, 2 * one, margin) if verdict == "inconclusive" else None,
+        "closest_rule": closest,
+        "needed": needed,
         "n_instances": len(instances),
         "n_observations": data.n,
         "improvement": data.estimate(value - data.value(plain), 2 * one, 2),
@@ -137,7 +146,8 @@ def _derive(
         ],
         "violations": violations,
         "data": instances.fingerprint,
-        "model": model_fingerprint(calibrator),
+        "model": model_fingerprint(calibrator, certificate.library),  # another version may verify
+        "library": certificate.library,
         "format": FORMAT,
     }
 
@@ -177,7 +187,8 @@ def _on_simplex(p: Floats, instances: Instances, frozen: Booleans) -> Floats:
     """The nearest point of the simplex, by bisection on the shift that makes the sum one."""
     of = instances.instance
     p = np.where(frozen, np.nan, p)
-    shift_low, shift_high = np.full(len(instances), -2.0), np.full(len(instances), 3.0)
+    shift_high = np.fmax.reduceat(p, instances.offsets[:-1])
+    shift_low = shift_high - 1.0
     for _ in range(100):
         shift = (shift_low + shift_high) / 2
         total = np.bincount(of, weights=np.nan_to_num(np.maximum(p - shift[of], 0.0)))
@@ -190,8 +201,8 @@ def _on_simplex(p: Floats, instances: Instances, frozen: Booleans) -> Floats:
 class _Tally:
     """Sums and bounds, with one entry per observation."""
 
-    def __init__(self, instances: Instances, outcome: Floats, confidence: float):
-        self.outcome, self.delta = outcome, 1 - confidence
+    def __init__(self, instances: Instances, outcome: Floats, centre: float, confidence: float):
+        self.outcome, self.centre, self.delta = outcome, centre, 1 - confidence
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
         cluster = np.arange(len(instances)) if instances.cluster is None else instances.cluster
         counted = np.isin(cluster, cluster[weight > 0])
@@ -212,7 +223,7 @@ class _Tally:
         return self.per_observation(np.asarray(per_instance, dtype=np.float64))
 
     def value(self, marks: Booleans) -> Floats:
-        return self.sums(self.outcome * marks)
+        return self.sums((self.outcome - self.centre) * marks) + self.centre
 
     def mean(self, observed: Floats) -> float:
         return float(observed.sum() / self.n)

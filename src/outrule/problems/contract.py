@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrule.arguments import DataError
+from outrule.arguments import DataError, refuse_argument
 from outrule.arrays import Booleans, Floats, Integers, Picks
 from outrule.instances import Instances
 
@@ -91,10 +91,8 @@ class Problem(ABC):
         Subsets of feasible sets are feasible (but for problems that override this), so a set is
         feasible exactly if the optimiser takes all of it when nothing else has any weight.
         """
-        sizes = np.add.reduceat(np.append(marks, False), layout.offsets[:-1])
-        sizes[np.diff(layout.offsets) == 0] = 0
         picks = self.pick(marks.astype(np.float64), layout)
-        return np.asarray((picks >= 0).sum(axis=1) == sizes)
+        return np.asarray((picks >= 0).sum(axis=1) == count_marks(marks, layout.offsets))
 
     def solve(self, weights: ArrayLike | Instances, available: ArrayLike | None = None) -> Any:
         """The optimiser, in batch.
@@ -117,7 +115,13 @@ class Problem(ABC):
         """
         from outrule.doors import weights_only
 
-        instances = weights if isinstance(weights, Instances) else weights_only(weights, available)
+        if isinstance(weights, Instances):
+            instances = weights
+            if available is not None:
+                expected = "left out: Instances know what is on offer"
+                raise refuse_argument(available, "available", "solve", expected)
+        else:
+            instances = weights_only(weights, available)
         layout = self.lay(instances)
         if self.exactly_one and (np.diff(layout.offsets) == 0).any():
             first = int(np.argmax(np.diff(layout.offsets) == 0))
@@ -127,6 +131,11 @@ class Problem(ABC):
             )
         marks = instances.mark(self.pick(instances.prediction, layout))
         return instances.origin.restore(marks, False)
+
+
+def count_marks(marks: Booleans, offsets: Integers) -> Integers:
+    """The number of marked items of every instance; of an empty one too, unlike ``reduceat``."""
+    return np.diff(np.concatenate(([0], np.cumsum(marks, dtype=np.int64)))[offsets])
 
 
 def with_greedy_rank(problem: Problem, layout: Layout) -> Layout:
@@ -173,15 +182,31 @@ def local_codes(
     return np.split(local, len(columns)), counts
 
 
+def finite(values: ArrayLike, ndim: int, name: str, owner: str, shape: str) -> Floats:
+    """A copy of the numbers as an array of so many dimensions, or the error of the argument."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim != ndim or array.size == 0 or not np.isfinite(array).all():
+        raise refuse_argument(values, name, owner, f"a finite array of shape {shape}")
+    return array
+
+
 def no_nulls(column: NDArray[Any], name: str, instances: Instances) -> NDArray[Any]:
     """Refuse a structural column with nulls."""
     if column.dtype.kind == "f":
         null = np.isnan(column)
+    elif column.dtype.kind in "mM":
+        null = np.isnat(column)
     elif column.dtype.kind == "O":
         null = np.array([value is None for value in column])
         column = column.astype(str) if not null.any() else column
     else:
         return column
     if null.any():
-        raise DataError(f"column {name!r} is null at {instances.where_flat(int(np.argmax(null)))}.")
+        raise DataError(
+            f"column {name!r} is null at {instances.where_flat(int(np.argmax(null)))}. "
+            "Every item must have a value: fill it, or drop the row."
+        )
     return column

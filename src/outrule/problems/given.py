@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from outrule.arguments import DataError, check_number, refuse_argument
 from outrule.arrays import Booleans, Floats, Integers, Picks
 from outrule.instances import Instances
-from outrule.problems.contract import Layout, Problem, item_numbers, with_greedy_rank
+from outrule.problems.contract import (
+    Layout,
+    Problem,
+    count_marks,
+    finite,
+    item_numbers,
+    with_greedy_rank,
+)
+
+TINIEST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +46,11 @@ class LinearProblem(Problem):
     k: int | None = None
 
     def __post_init__(self) -> None:
-        A, b = np.array(self.A, dtype=np.float64), np.array(self.b, dtype=np.float64)
-        if A.ndim != 2 or A.size == 0 or not np.isfinite(A).all():
-            raise refuse_argument(self.A, "A", "LinearProblem", "a finite array of shape (c, m)")
-        if b.shape != (A.shape[0],) or not np.isfinite(b).all():
-            expected = f"a finite array of shape ({A.shape[0]},)"
+        A = finite(self.A, 2, "A", "LinearProblem", "(c, m)")
+        expected = f"({A.shape[0]},)"
+        b = finite(self.b, 1, "b", "LinearProblem", expected)
+        if len(b) != len(A):
+            expected = f"a finite array of shape {expected}"
             raise refuse_argument(self.b, "b", "LinearProblem", expected)
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "b", b)
@@ -74,10 +83,14 @@ class LinearProblem(Problem):
         from scipy.optimize import Bounds, LinearConstraint, milp
 
         A = np.asarray(self.A)[:, items]
+        if not len(items):
+            if (np.asarray(self.b) < 0).any():
+                raise DataError(f"no 0/1 vector satisfies A z <= b for {where} LinearProblem.")
+            return np.zeros(0, dtype=np.bool_)
         # An item that only uses up room can be left out: so it is, if it is worth nothing.
         useless = (weights <= 0) & (A >= 0).all(axis=0)
         answer = milp(
-            -weights,
+            -weights / max(np.abs(weights).max(), TINIEST),  # its tolerances are absolute
             integrality=np.ones(len(items), dtype=np.int64),
             bounds=Bounds(0, np.where(useless, 0.0, 1.0)),
             constraints=LinearConstraint(A, -np.inf, np.asarray(self.b)),
@@ -90,8 +103,11 @@ class LinearProblem(Problem):
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
         A, b = np.asarray(self.A), np.asarray(self.b)
         use = A[:, layout.per_item["item"]] * marks
-        totals = np.add.reduceat(use, layout.offsets[:-1], axis=1)
-        return np.asarray((totals <= b[:, None] + 1e-9 * (1 + np.abs(b[:, None]))).all(axis=0))
+        offers = np.diff(layout.offsets) > 0
+        totals = np.zeros((len(b), len(layout)))
+        totals[:, offers] = np.add.reduceat(use, layout.offsets[:-1][offers], axis=1)
+        within = (totals <= b[:, None] + 1e-9 * (1 + np.abs(b[:, None]))).all(axis=0)
+        return np.asarray(within & (count_marks(marks, layout.offsets) <= layout.k))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +137,9 @@ class Matroid(Problem):
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
-        most = int(np.diff(instances.offsets).max())
-        return with_greedy_rank(self, Layout(instances.offsets, most, instances.width, columns))
+        most = max(1, int(np.diff(instances.offsets).max()))
+        width = instances.width if set(columns) <= {"item"} else None
+        return with_greedy_rank(self, Layout(instances.offsets, most, width, columns))
 
     def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
         picks = layout.new_picks()
@@ -185,6 +202,8 @@ class Oracle(Problem):
         weights = layout.scaled(weights, scale)
         for i, (start, stop) in enumerate(_spans(layout.offsets)):
             columns = {name: array[start:stop] for name, array in layout.per_item.items()}
+            if start == stop:
+                continue
             marks = np.asarray(self.function(weights[start:stop].copy(), **columns))
             if marks.dtype != np.bool_ or marks.shape != (stop - start,):
                 raise DataError(
@@ -201,7 +220,7 @@ class Oracle(Problem):
         return picks
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
-        good = np.add.reduceat(marks, layout.offsets[:-1], dtype=np.int64) <= self.k
+        good = count_marks(marks, layout.offsets) <= self.k
         if self.feasible_set is not None:
             for i, (start, stop) in enumerate(_spans(layout.offsets)):
                 columns = {name: array[start:stop] for name, array in layout.per_item.items()}

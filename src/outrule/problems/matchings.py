@@ -79,13 +79,15 @@ class Graph(Problem):
     def lay(self, instances: Instances) -> Layout:
         if self.edges is None:
             u, v, nodes = self._ends_from_columns(instances)
+            width = None
         else:
             items = item_numbers(instances, len(self.edges), type(self).__name__)
             u, v = np.asarray(self.edges, dtype=np.int32)[items].T.copy()
             nodes = np.full(len(instances), self.n_nodes)
+            width = instances.width
         k = max(1, int(nodes.max()) // 2)
         ends = {"u": u, "v": v}
-        return Layout(instances.offsets, k, instances.width, ends, {"n_nodes": nodes})
+        return Layout(instances.offsets, k, width, ends, {"n_nodes": nodes})
 
     def _ends_from_columns(self, instances: Instances) -> tuple[Codes, Codes, Integers]:
         assert self.columns is not None

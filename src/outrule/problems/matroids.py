@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ from numpy.typing import ArrayLike
 from outrule.arguments import DataError, check_number, refuse_argument
 from outrule.arrays import Floats, Picks
 from outrule.instances import Instances
-from outrule.problems.contract import Layout, Problem, item_numbers, no_nulls, with_greedy_rank
+from outrule.problems.contract import (
+    Layout,
+    Problem,
+    finite,
+    item_numbers,
+    no_nulls,
+    with_greedy_rank,
+)
 from outrule.problems.matchings import Graph
 
 
@@ -33,7 +41,8 @@ class TopK(Problem):
         check_number(self.k, "k", "TopK", 1, low_open=False, integer=True)
 
     def lay(self, instances: Instances) -> Layout:
-        return Layout(instances.offsets, self.k, instances.width)
+        rank = min(self.k, int(np.diff(instances.offsets).max()))
+        return Layout(instances.offsets, max(1, rank), instances.width)
 
     def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
         from outrule.kernels import greedy
@@ -76,15 +85,17 @@ class PartitionMatroid(Problem):
     def lay(self, instances: Instances) -> Layout:
         if isinstance(self.groups, str):
             column = no_nulls(instances.origin.flat_column(self.groups), self.groups, instances)
+            width = None
         else:
             items = item_numbers(instances, len(self.groups), "PartitionMatroid")
             column = np.asarray(self.groups)[items]
+            width = instances.width
         names, code = np.unique(column, return_inverse=True)
         capacity = np.asarray([self._capacity_of(name) for name in names.tolist()], dtype=np.int64)
         layout = Layout(
             instances.offsets,
             int(np.diff(instances.offsets).max()),
-            instances.width,
+            width,
             {"group": code.astype(np.int32)},
             shared={"capacity": capacity},
         )
@@ -94,7 +105,10 @@ class PartitionMatroid(Problem):
         if not isinstance(self.capacity, Mapping):
             return self.capacity
         if group not in self.capacity:
-            raise DataError(f"PartitionMatroid has no capacity for group {group!r}.")
+            raise DataError(
+                f"PartitionMatroid has no capacity for group {group!r}. "
+                "Give every group a capacity, or one capacity to all."
+            )
         return self.capacity[group]
 
     def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
@@ -275,11 +289,7 @@ class LinearMatroid(Problem):
     tolerance: float = 1e-9
 
     def __post_init__(self) -> None:
-        vectors = np.array(self.vectors, dtype=np.float64)
-        if vectors.ndim != 2 or vectors.size == 0 or not np.isfinite(vectors).all():
-            raise refuse_argument(
-                self.vectors, "vectors", "LinearMatroid", "a finite array of shape (m, d)"
-            )
+        vectors = finite(self.vectors, 2, "vectors", "LinearMatroid", "(m, d)")
         check_number(self.tolerance, "tolerance", "LinearMatroid", 0, 1, high_open=True)
         vectors.flags.writeable = False
         object.__setattr__(self, "vectors", vectors)
@@ -314,7 +324,7 @@ def _numbers(values: Any, name: str, owner: str) -> tuple[int, ...]:
 
 def _sets(values: Any, n_items: int, owner: str) -> tuple[tuple[int, ...], ...]:
     try:
-        sets = tuple(tuple(sorted({int(item) for item in members})) for members in values)
+        sets = tuple(tuple(sorted({index(item) for item in members})) for members in values)
         good = len(sets) > 0 and all(s and s[0] >= 0 and s[-1] < n_items for s in sets)
     except (TypeError, ValueError):
         good = False

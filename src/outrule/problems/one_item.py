@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from outrule.arguments import DataError, check_number
 from outrule.arrays import Booleans, Floats, Picks
 from outrule.instances import Instances
-from outrule.problems.contract import Layout, Problem
+from outrule.problems.contract import Layout, Problem, count_marks
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class BestAction(Problem):
         return picks
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
-        return np.asarray(np.add.reduceat(marks, layout.offsets[:-1], dtype=np.int64) == 1)
+        return np.asarray(count_marks(marks, layout.offsets) == 1)
 
 
 @dataclass(frozen=True)
@@ -106,18 +106,19 @@ class Rejection(BestAction):
             raise DataError("Rejection must know the reject item: name the item column with item=.")
         if instances.item_names is None:
             m = instances.origin.shape[1]  # type: ignore[attr-defined] # only arrays have no names
-            wanted = range(m)[self.reject] if -m <= self.reject < m else m
+            number = isinstance(self.reject, int | np.integer) and -m <= self.reject < m
+            wanted = range(m)[self.reject] if number else m
         else:
             names = instances.item_names
             wanted = names.index(self.reject) if self.reject in names else len(names)
         frozen = instances.item == wanted
-        without = np.add.reduceat(frozen, instances.offsets[:-1], dtype=np.int64) != 1
+        without = count_marks(frozen, instances.offsets) != 1
         if without.any():
             raise DataError(
                 f"{instances.where(int(np.argmax(without)))} does not offer the reject item "
                 f"{self.reject!r}. Every instance must: see Rejection.with_reject."
             )
-        for name in ("prediction", "outcome"):
+        for name in ("prediction", "outcome", "start"):
             values = getattr(instances, name)
             if values is not None:
                 self._check_constant(values, frozen, name, instances)
