@@ -8,9 +8,17 @@ from numpy.typing import NDArray
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+LARGEST = float(np.finfo(np.float64).max)
+
 
 @njit(nogil=True, cache=True)
-def insert_ascending(picks, n_picks, item):
+def scaled(weights: NDArray[np.float64], scale: NDArray[np.float64], item: int) -> float:
+    """The weight of an item; a product that overflows counts as the largest float."""
+    return min(float(weights[item] * scale[item]), LARGEST)
+
+
+@njit(nogil=True, cache=True)
+def insert_ascending(picks: NDArray[np.int32], n_picks: int, item: int) -> None:
     """Insert an item into picks[:n_picks], which stays in ascending order."""
     at = n_picks
     while at > 0 and picks[at - 1] > item:

@@ -22,12 +22,12 @@ def residuals(
     span: float,
     bits: int,
     residual: NDArray[np.int64],
-) -> int:
+) -> np.int64:
     """Write weight * (outcome - prediction) in units of span / 2**bits; return the sum of squares.
 
     The squares are in units of span**2 / 2**bits.
     """
-    total = 0
+    total = np.int64(0)
     for i in range(len(offsets) - 1):
         factor = weight[i] * 2.0**bits
         for j in range(offsets[i], offsets[i + 1]):
@@ -73,7 +73,7 @@ def patch_box(
     low: float,
     high: float,
 ) -> None:
-    """Apply patches one after the other: ``picks[order[t]]`` moves by ``steps[t]``, then is clipped."""
+    """Apply patches in order: ``picks[order[t]]`` moves by ``steps[t]``, then is clipped."""
     n, k = picks.shape[1], picks.shape[2]
     for first in range(0, n, BLOCK):
         last = min(first + BLOCK, n)
@@ -97,7 +97,7 @@ def patch_simplex(
     steps: NDArray[np.float64],
     frozen: NDArray[np.bool_],
 ) -> None:
-    """As patch_box for decisions of one item; every touched instance is projected on the simplex."""
+    """As patch_box for decisions of one item; touched instances are projected on the simplex."""
     for t in range(len(order)):
         for i in range(picks.shape[1]):
             position = np.int64(picks[order[t], i, 0])
@@ -109,7 +109,7 @@ def patch_simplex(
 
 @njit(nogil=True, cache=True)
 def project_simplex(values: NDArray[np.float64], frozen: NDArray[np.bool_]) -> None:
-    """The nearest point of the simplex, in place, leaving frozen entries alone (Held et al. 1974)."""
+    """The nearest point of the simplex, in place; frozen entries stay (Held et al. 1974)."""
     free = np.sort(values[~frozen])
     total, shift = 0.0, 0.0
     for rank in range(1, len(free) + 1):

@@ -1,0 +1,82 @@
+"""Exact maximum-weight matching of a batch of graphs."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrule.kernels.blossom import blossom_chunk, new_scratch
+from outrule.kernels.matching_dp import subset_dense, subset_plan, subset_ragged
+from outrule.kernels.picking import frozen
+
+# Up to here the subset recursion is faster than the blossom search (both measured on full graphs).
+LARGEST_SUBSET_PLAN = 18
+
+
+def match_dense(
+    weights: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    u: NDArray[np.int32],
+    v: NDArray[np.int32],
+    n_nodes: int,
+    picks: NDArray[np.int32],
+) -> None:
+    """Match every row of weights * scale; item k of every row is the edge (u[k], v[k]).
+
+    `picks` (n, n_nodes // 2) receives the chosen items in ascending order, then -1. Items of
+    weight <= 0 and loops are never chosen; of parallel items the heaviest is, the first on ties.
+    """
+    n, m = weights.shape
+    if n == 0 or m == 0 or n_nodes < 2:
+        picks[:] = -1
+    elif n_nodes <= LARGEST_SUBSET_PLAN:
+        plan = subset_plan(n_nodes)
+        subset_dense(frozen(weights), frozen(scale), frozen(u), frozen(v), plan, picks)
+    else:
+        starts, edge_starts = np.arange(n, dtype=np.int64) * m, np.zeros(n, dtype=np.int64)
+        counts, every = np.full(n, m, dtype=np.int64), np.arange(n, dtype=np.int64)
+        shape = (starts, edge_starts, counts)
+        _match_large(weights.reshape(-1), scale, u, v, shape, every, n_nodes, picks)
+
+
+def match_ragged(
+    weights: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    u: NDArray[np.int32],
+    v: NDArray[np.int32],
+    n_nodes: NDArray[np.int64],
+    picks: NDArray[np.int32],
+) -> None:
+    """As match_dense for instances of different graphs.
+
+    The items of instance i are offsets[i] .. offsets[i + 1] - 1; their ends and the picks count
+    from 0 within the instance.
+    """
+    counts = np.diff(offsets)
+    sizes = np.maximum(2, n_nodes + n_nodes % 2)
+    sizes[(counts == 0) | (n_nodes < 2)] = 0
+    picks[sizes == 0] = -1
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        which = np.flatnonzero(sizes == size)
+        if size <= LARGEST_SUBSET_PLAN:
+            plan = subset_plan(size)
+            shared = frozen(weights), frozen(offsets), frozen(u), frozen(v)
+            subset_ragged(*shared, frozen(which), plan, picks)
+        else:
+            scale = np.ones(counts[which].max())
+            starts = np.ascontiguousarray(offsets[:-1])
+            _match_large(weights, scale, u, v, (starts, starts, counts), which, size, picks)
+
+
+def _match_large(
+    weights: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    u: NDArray[np.int32],
+    v: NDArray[np.int32],
+    shape: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    which: NDArray[np.int64],
+    n_nodes: int,
+    picks: NDArray[np.int32],
+) -> None:
+    scratch = new_scratch(n_nodes + n_nodes % 2)
+    inputs = frozen(weights), frozen(scale), frozen(u), frozen(v)
+    starts, edge_starts, counts = map(frozen, shape)
+    blossom_chunk(scratch, *inputs, starts, edge_starts, counts, frozen(which), picks)
