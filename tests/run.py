@@ -12,8 +12,9 @@ COMMANDS = (
     ("pytest", "-q", "--durations=10"),
 )
 
-for command in COMMANDS:
-    print("$", *command, flush=True)
-    result = subprocess.run([sys.executable, "-m", *command], check=False)
-    if result.returncode:
-        sys.exit(result.returncode)
+if __name__ == "__main__":
+    for command in COMMANDS:
+        print("$", *command, flush=True)
+        result = subprocess.run([sys.executable, "-m", *command], check=False)
+        if result.returncode:
+            sys.exit(result.returncode)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outrule import theory
 from outrule.arguments import DataError, check_number, refuse_argument
-from outrule.arrays import Floats
+from outrule.arrays import Booleans, Floats
 from outrule.boosting import Boosted, Plan, Round, Status, boost
 from outrule.check import Check, LineSearch, PrivateReuse, Reuse, Step, check_check, check_step
 from outrule.instances import Instances
@@ -77,6 +77,11 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
     True
     """
 
+    patches_: list[Patch]
+    history_: list[Round]
+    status_: Status
+    rule_values_: Floats
+
     def __init__(
         self,
         problem: Problem,
@@ -121,6 +126,8 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         check, step, rules = self.check_parameters()
         instances = _enter(predictions, outcomes, available, sample_weight)
         instances.require_outcome(f"{OWNER}.fit")
+        for rule in rules:
+            rule.check_training(instances)
         layout = self.problem.lay(instances)
         generator = np.random.default_rng(self.random_state)
         frozen = layout.per_item.get("frozen")
@@ -137,8 +144,8 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         source, watch = open_source(instances, start, self.problem, rules, check, generator)
         plan = Plan(check, step, self._tolerance(instances), layout.k, self.max_rounds)
         self._keep(instances, plan, isotonic)
+        self.fingerprints_ = [instances.fingerprint]
         self._finish(boost(source, self.problem, rules, plan, generator, watch), source, check)
-        self.fingerprint_ = instances.fingerprint
         return self
 
     def partial_fit(
@@ -151,35 +158,42 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
     ) -> Self:
         """One CHECK on one fresh batch, and the patch it asks for, if any.
 
-        With ``start=Isotonic()`` the first batch fits the isotonic curves.
+        The first batch sets ``k_`` and the tolerance, and fits the isotonic curves.
         """
         check, step, rules = self.check_parameters()
         if isinstance(check, PrivateReuse) or (isinstance(check, Reuse) and check.validation):
             expected = "FreshBatches(...), or Reuse() without validation, for partial_fit"
             raise refuse_argument(check, "check", OWNER, expected)
-        instances = self.enter(predictions, outcomes, available, sample_weight)
+        first = not hasattr(self, "patches_")
+        enter = _enter if first else self.enter
+        instances = enter(predictions, outcomes, available, sample_weight)
         instances.require_outcome(f"{OWNER}.partial_fit")
         layout = self.problem.lay(instances)
-        first = not hasattr(self, "patches_")
         if first:
             isotonic = (self.start or Isotonic()).fit(instances, layout.per_item.get("frozen"))
+            start = self._start_values(instances, isotonic)
+            patches, history = list[Patch](), list[Round]()
             plan = Plan(check, step, self._tolerance(instances), layout.k, 1)
-            self._keep(instances, plan, isotonic)
-            self.history_, self.patches_ = list[Round](), list[Patch]()
-            self.rule_values_, self.weight_seen_ = np.zeros(len(rules)), 0.0
-        start = self.start_of(instances)
+        else:
+            start = self.start_of(instances)
+            patches, history = self.patches_, self.history_
+            plan = Plan(check, step, self.tolerance_, self.k_, 1)
         source = FreshData(instances, start, self.problem, rules, len(instances))
-        plan = Plan(check, step, self.tolerance_, self.k_, 1)
         generator = np.random.default_rng(self.random_state)
-        previous, n_before = self.history_, len(self.history_)
-        boosted = boost(source, self.problem, rules, plan, generator, None, self.patches_)
-        rows = [row._replace(round=n_before + row.round) for row in boosted.history]
-        self.patches_, self.history_ = boosted.patches, previous + rows
+        boosted = boost(source, self.problem, rules, plan, generator, None, patches)
+        # From here on nothing can fail, so a calibrator is never half changed.
+        if first:
+            self._keep(instances, plan, isotonic)
+            self.rule_values_, self.weight_seen_ = np.zeros(len(rules)), 0.0
+            self.fingerprints_ = list[str]()
+        rows = [row._replace(round=len(history) + row.round) for row in boosted.history]
+        self.patches_, self.history_ = boosted.patches, history + rows
         self.status_ = Status.CONVERGED if rows[-1].test is None else Status.MAX_ROUNDS
         total = self.weight_seen_ + source.weight
         self.rule_values_ = (self.weight_seen_ * self.rule_values_ + source.sums) / total
         self.weight_seen_ = total
         self.best_rule_ = int(np.argmax(self.rule_values_))
+        self.fingerprints_ = [*self.fingerprints_, instances.fingerprint]
         return self
 
     def predict(
@@ -198,9 +212,7 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
     ) -> Any:
         """The optimiser's decisions on the calibrated predictions, as booleans."""
         instances = self.enter(predictions, None, available, None)
-        layout = self.problem.lay(instances)
-        marks = instances.mark(self.problem.pick(self.predict_flat(instances), layout))
-        return instances.origin.restore(marks, False)
+        return instances.origin.restore(self._marks(instances), False)
 
     def score(
         self,
@@ -211,9 +223,7 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         """The mean value of the decisions: larger is better."""
         instances = self.enter(predictions, outcomes, None, sample_weight)
         outcome = instances.require_outcome(f"{OWNER}.score")
-        layout = self.problem.lay(instances)
-        marks = instances.mark(self.problem.pick(self.predict_flat(instances), layout))
-        values = np.add.reduceat(outcome * marks, layout.offsets[:-1])
+        values = np.add.reduceat(outcome * self._marks(instances), instances.offsets[:-1])
         return float(np.average(values, weights=instances.weight))
 
     def predict_flat(self, instances: Instances) -> Floats:
@@ -221,6 +231,10 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         check_is_fitted(self, "patches_")
         start = self.start_of(instances)
         return replay(self.patches_, self.rules, self.problem, instances, start)
+
+    def _marks(self, instances: Instances) -> Booleans:
+        layout = self.problem.lay(instances)
+        return instances.mark(self.problem.pick(self.predict_flat(instances), layout))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model to a file, as text; :func:`outrule.load` reads it."""
@@ -278,12 +292,14 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
                 f"these instances {words[0]} start predictions, those of fit {words[1]}: "
                 "give start= for both or for neither."
             )
+        return self._start_values(instances, self.isotonic_)
+
+    def _start_values(self, instances: Instances, isotonic: FittedIsotonic) -> Floats:
         if instances.start is not None:
             return instances.start
         if self.start is None:
             return instances.prediction
-        frozen = self.problem.lay(instances).per_item.get("frozen")
-        return self.isotonic_.apply(instances, frozen)
+        return isotonic.apply(instances, self.problem.lay(instances).per_item.get("frozen"))
 
     def enter(
         self,
@@ -292,11 +308,8 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         available: ArrayLike | None,
         sample_weight: ArrayLike | None,
     ) -> Instances:
-        """Instances for a calibrator that may be fitted: they must fit what it has seen."""
-        if not hasattr(self, "value_range_"):
-            if outcomes is None and not isinstance(predictions, Instances):
-                check_is_fitted(self, "patches_")
-            return _enter(predictions, outcomes, available, sample_weight)
+        """Instances for a fitted calibrator: they must be like those it has seen."""
+        check_is_fitted(self, "patches_")
         instances = _enter(predictions, outcomes, available, sample_weight, self.value_range_)
         if instances.value_range != self.value_range_:
             raise DataError(

@@ -195,7 +195,7 @@ def certify(
     check_number(confidence, "confidence", "certify", 0, 1, high_open=True)
     instances = calibrator.enter(predictions, outcomes, available, sample_weight)
     instances.require_outcome("certify")
-    if instances.fingerprint == getattr(calibrator, "fingerprint_", None):
+    if instances.fingerprint in calibrator.fingerprints_:
         raise DataError(
             "these are the instances that fit has seen. A certificate needs held-out ones."
         )

@@ -115,7 +115,7 @@ class PrivateReuse(Check):
             cost = middle * sqrt(2 * looks * log(1 / self.delta))
             cost += looks * middle * float(np.expm1(middle))
             low, high = (middle, high) if cost <= self.privacy else (low, middle)
-        return low
+        return max(low, self.privacy / looks)  # plain composition is better for large budgets
 
     def flag(
         self, audit: Audit, tolerance: float, k: int, rounds: int, generator: np.random.Generator

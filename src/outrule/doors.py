@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from outrule.arguments import DataError, refuse_argument
 from outrule.arrays import Booleans, Floats, Integers
 from outrule.instances import Instances
 from outrule.origin import ArrayOrigin, TableOrigin, missing
-
-REMEDY = "drop the instance, or mark the item as unavailable"
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,11 @@ def _refuse_outside(
     if not np.isfinite(value):
         word = "NaN" if np.isnan(value) else "infinite"
         plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
-        raise DataError(f"{name} is {word} at {where}. {plural} must be finite: {REMEDY}.")
+        is_table = isinstance(instances.origin, TableOrigin)
+        other = "the row" if is_table else "mark the item as unavailable"
+        raise DataError(
+            f"{name} is {word} at {where}. {plural} must be finite: drop the instance, or {other}."
+        )
     raise DataError(
         f"{name} is {value:g} at {where}, outside [{low:g}, {high:g}]. "
         "Give the range of the values with value_range=(low, high)."
@@ -257,7 +260,7 @@ def to_polars(frame: Any) -> tuple[Any, str]:
             raise DataError(f"the table has two columns {twice!r}: rename or drop one.")
         columns = (_pandas_column(frame.iloc[:, i]) for i in range(len(names)))
         return pl.DataFrame(dict(zip(names, columns, strict=True))), "pandas"
-    if library != "pandas" and hasattr(frame, "__arrow_c_stream__"):
+    if library not in ("pandas", "polars") and hasattr(frame, "__arrow_c_stream__"):
         try:
             return pl.DataFrame(frame), "arrow"
         except pl.exceptions.PolarsError:
@@ -278,7 +281,9 @@ def _pandas_column(series: Any) -> Any:
     objects = [None if null else value for null, value in zip(nulls, values, strict=True)]
     try:
         return pl.Series(objects)
-    except TypeError:  # of several types: nothing but a rule can read it
+    except (TypeError, pl.exceptions.PolarsError):  # of several types
+        if all(isinstance(value, Real | None) for value in objects):
+            return pl.Series(objects, dtype=pl.Float64, strict=False)
         return pl.Series(objects, dtype=pl.Object)
 
 
@@ -347,8 +352,8 @@ def _refuse_repeated_items(instances: Instances) -> None:
     if same.any():
         flat = int(np.argmax(same)) + 1
         raise DataError(
-            f"item {instances.item_names[instances.item[flat]]!r} stands twice in "
-            f"{instances.where_flat(flat)}. An instance offers an item once."
+            f"item {instances.item_names[instances.item[flat]]!r} is offered twice, again at "
+            f"{instances.where_flat(flat)}. An instance offers an item once: drop the row."
         )
 
 

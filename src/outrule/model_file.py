@@ -135,7 +135,7 @@ def describe(calibrator: DecisionCalibrator) -> dict[str, Any]:
         "isotonic": [
             [_plain(name), x.tolist(), y.tolist()] for name, (x, y) in isotonic.curves.items()
         ],
-        "training_data": getattr(calibrator, "fingerprint_", None),
+        "training_data": calibrator.fingerprints_,
     }
 
 
@@ -209,8 +209,7 @@ def _restore(content: dict[str, Any], functions: Mapping[str, Any]) -> DecisionC
     )
     if start.POOLED not in calibrator.isotonic_.curves:
         raise ValueError("isotonic")
-    if content["training_data"] is not None:
-        calibrator.fingerprint_ = str(content["training_data"])
+    calibrator.fingerprints_ = [str(fingerprint) for fingerprint in content["training_data"]]
     return calibrator
 
 

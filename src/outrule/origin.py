@@ -29,6 +29,10 @@ class Origin(ABC):
     def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
         """The flat column of what a rule answered; raises ValueError if it has another shape."""
 
+    def outside(self, answer: NDArray[Any]) -> tuple[int, int] | None:
+        """The first (instance, item) that a rule chose although it is not on offer."""
+        return None
+
     @abstractmethod
     def flatten(self, column: Any) -> NDArray[Any]:
         """The inverse of :meth:`restore`; raises DataError if the shape is another."""
@@ -82,6 +86,13 @@ class ArrayOrigin(Origin):
     def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
         full = np.broadcast_to(answer, self.shape)
         return full.ravel() if self.available is None else full[self.available]
+
+    def outside(self, answer: NDArray[Any]) -> tuple[int, int] | None:
+        if self.available is None:
+            return None
+        wrong = np.broadcast_to(answer, self.shape) & ~self.available
+        first = int(np.argmax(wrong))
+        return divmod(first, self.shape[1]) if wrong.any() else None
 
     def flatten(self, column: Any) -> NDArray[Any]:
         array = np.asarray(column)

@@ -27,6 +27,9 @@ class Rule(ABC):
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
         """The rule's decision for every instance."""
 
+    def check_training(self, instances: Instances) -> None:  # noqa: B027 - few rules need it
+        """Refuse training data on which the rule can only be a mistake."""
+
 
 @dataclass(frozen=True, eq=False)
 class Multiplier(Rule):
@@ -57,7 +60,10 @@ class Multiplier(Rule):
             expected = "a non-empty vector (or a mapping) of finite numbers"
             raise refuse_argument(self.vector, "vector", "Multiplier", expected)
         values.flags.writeable = False
-        object.__setattr__(self, "vector", dict(self.vector) if is_mapping else values)
+        if is_mapping:
+            object.__setattr__(self, "vector", dict(zip(self.vector, values.tolist(), strict=True)))
+        else:
+            object.__setattr__(self, "vector", values)
         if not self.name:
             key = repr(
                 sorted(map(repr, self.vector.items())) if is_mapping else self.vector.tolist()
@@ -165,6 +171,12 @@ class Choose(Rule):
             marks = np.ascontiguousarray(instances.origin.gather(answer))
         except ValueError:
             raise _wrong_shape(self.name, "booleans", answer, instances) from None
+        outside = instances.origin.outside(answer)
+        if outside is not None:
+            raise DataError(
+                f"rule {self.name!r} chose item {outside[1]} of {instances.where(outside[0])}, "
+                "which is not on offer. A rule must return a feasible set for every instance."
+            )
         bad = np.flatnonzero(~problem.feasible(marks, layout))
         if len(bad):
             raise infeasible(self.name, marks, int(bad[0]), instances, problem)
@@ -196,6 +208,12 @@ class Fixed(Rule):
             raise infeasible(self.name, marks, int(bad[0]), instances, problem)
         picks[offered] = to_picks(marks, layout)[offered]
         return picks
+
+    def check_training(self, instances: Instances) -> None:
+        if not self._marks(instances).any():
+            raise DataError(
+                f"no instance offers item {self.item!r} of rule {self.name!r}: is it spelt right?"
+            )
 
     def _marks(self, instances: Instances) -> Booleans:
         if instances.item is None:

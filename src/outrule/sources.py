@@ -67,11 +67,13 @@ class SameData:
         if fixed and check.alert <= 0.25:  # then a fixed step may raise the squared error
             expected = f"given for FixedStep at alert {check.alert:g}"
             raise refuse_argument(None, "max_rounds", "DecisionCalibrator", expected)
-        error, k = squared_error(self.part, self.prediction), self.part.layout.k
+        # The theory is in units of the value range.
+        error = squared_error(self.part, self.prediction) / self.part.span**2
+        tau, k = tolerance / self.part.span, self.part.layout.k
         # On its own data a flagged test has at least the alert's violation, so the bound holds;
         # one more round is needed to see that nothing is flagged.
         bound = theory.rounds if fixed else theory.rounds_line_search
-        return 1 + bound(squared_error=error, k=k, tolerance=tolerance, alert=check.alert)
+        return 1 + bound(squared_error=error, k=k, tolerance=tau, alert=check.alert)
 
 
 class FreshData:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from outrule.arguments import check_number
+from outrule.arguments import DataError, check_number
 from outrule.arrays import Booleans, Floats, Integers
 from outrule.instances import Instances
 
@@ -64,7 +64,10 @@ class Isotonic:
         _, group = np.unique(groups, return_inverse=True)
         n_groups = int(group.max()) + 1
         if n_groups < 2:
-            return self.fit(instances, frozen).apply(instances, frozen)
+            raise DataError(
+                "Isotonic needs at least two instances (or clusters) to start from: an instance's "
+                "start comes from others."
+            )
         fold = (generator.permutation(n_groups) % min(self.folds, n_groups))[group]
         start = instances.prediction.copy()
         for number in range(int(fold.max()) + 1):

@@ -43,27 +43,31 @@ def verify(
     certificate : Certificate, or its JSON text
     calibrator, predictions, outcomes : what it was made from
 
-    Numbers must agree to 1e-9, words exactly.
+    Numbers must agree to 1e-9, of their own size or of the value range; words exactly.
     """
     text = certificate if isinstance(certificate, str) else certificate.to_json()
     certificate = Certificate.from_json(text)
     instances = calibrator.enter(predictions, outcomes, available, sample_weight)
-    if instances.fingerprint == getattr(calibrator, "fingerprint_", None):
+    if instances.fingerprint in calibrator.fingerprints_:
         raise CertificateError("data: fit has seen these instances, so they prove nothing.")
     claimed = json.loads(text)
     derived = json.loads(json.dumps(_derive(calibrator, instances, certificate)))
-    _compare(claimed, derived, "")
+    span = instances.value_range[1] - instances.value_range[0]
+    units = {"epsilon": 0.0, "confidence": 0.0}
+    units |= dict.fromkeys(("squared_error_before", "squared_error_after"), span**2)
+    for name, value in derived.items():
+        _compare(claimed[name], value, name, 1e-9 * units.get(name, span))
 
 
-def _compare(claimed: Any, derived: Any, path: str) -> None:
+def _compare(claimed: Any, derived: Any, path: str, tolerance: float) -> None:
     if isinstance(derived, dict) and isinstance(claimed, dict) and set(claimed) == set(derived):
         for name in derived:
-            _compare(claimed[name], derived[name], f"{path}.{name}" if path else name)
+            _compare(claimed[name], derived[name], f"{path}.{name}", tolerance)
     elif isinstance(derived, list) and isinstance(claimed, list) and len(claimed) == len(derived):
         for number, pair in enumerate(zip(claimed, derived, strict=True)):
-            _compare(*pair, f"{path}[{number}]")
+            _compare(*pair, f"{path}[{number}]", tolerance)
     elif isinstance(derived, float) and type(claimed) in (int, float):
-        if not math.isclose(claimed, derived, rel_tol=1e-9, abs_tol=1e-9):
+        if not math.isclose(claimed, derived, rel_tol=1e-9, abs_tol=tolerance):
             raise CertificateError(f"{path}: the certificate says {claimed}, the data {derived}.")
     elif type(claimed) is not type(derived) or claimed != derived:
         raise CertificateError(f"{path}: the certificate says {claimed!r}, the data {derived!r}.")
@@ -102,9 +106,9 @@ def _derive(
         }
         for name, (b, a) in zip([*names, "optimiser"], pairs, strict=True)
     ]
-    # Rules that are equally close, and large counts, hang on the last bits of a mean.
-    closest = certificate.closest_rule
-    if closest not in names or estimates[names.index(closest)][1] > estimates[lowest][1] + 1e-9:
+    # Which of equally close rules is the closest, and a large count, hang on the last bits.
+    closest, slack = certificate.closest_rule, 1e-9 * (high - low)
+    if closest not in names or estimates[names.index(closest)][1] > estimates[lowest][1] + slack:
         closest = names[lowest]
     if min(e[1] for e in estimates) >= -margin:
         verdict = "pass"

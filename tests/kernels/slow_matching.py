@@ -38,7 +38,7 @@ def picks_value(picks, weights, u, v):
         assert weights[k] > 0
         twins = [j for j in range(len(weights)) if {u[j], v[j]} == {u[k], v[k]}]
         assert k == max(twins, key=lambda j: weights[j])  # the first of the heaviest
-    return float(sum(weights[k] for k in chosen))
+    return sum(float(weights[k]) for k in chosen)
 
 
 def blossoms_of(certificate: Certificate):

@@ -27,9 +27,12 @@ LARGEST = float(np.finfo(np.float64).max)
 
 # Transitions of the subset programme (see subset_work) that take as long as one augmenting path;
 # there is one path per vertex of the smaller side.
-DENSE_WORK_PER_PATH = 650
-# A ragged instance may have all lanes to itself, so only those up to 5 x 5 take the programme.
-RAGGED_WORK_PER_PATH = 23
+WORK_PER_PATH = 650
+
+
+def _takes_subsets(small: int, large: int) -> bool:
+    """Which algorithm; by shape alone, so that ties are broken alike in every batch and form."""
+    return bool(subset_work(small, large) <= WORK_PER_PATH * small)
 
 
 def assign_dense(
@@ -44,7 +47,7 @@ def assign_dense(
     small, large = min(n_rows, n_columns), max(n_rows, n_columns)
     if small == 0:
         return
-    if subset_work(small, large) <= DENSE_WORK_PER_PATH * small:
+    if _takes_subsets(small, large):
         assign_dense_by_subsets(weights, scale, n_rows, n_columns, picks)
     else:
         assign_dense_by_paths(weights, scale, n_rows, n_columns, picks)
@@ -71,7 +74,7 @@ def assign_ragged(
     tiny = np.zeros(shapes.size, np.bool_)
     for k, code in enumerate(shapes):
         longer, shorter = divmod(int(code), base)
-        tiny[k] = subset_work(shorter, longer) <= RAGGED_WORK_PER_PATH * shorter
+        tiny[k] = _takes_subsets(shorter, longer)
     by_subsets = tiny[shape_of]
     # Lanes are filled with instances of one shape; equal shapes are neighbours in this order.
     order = np.argsort(shape, kind="stable")

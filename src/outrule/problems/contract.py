@@ -34,6 +34,7 @@ class Layout:
     per_item: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     per_instance: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     shared: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    first: int = 0  # number of the first instance, for messages
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -50,6 +51,7 @@ class Layout:
             {name: array[first:last] for name, array in self.per_item.items()},
             {name: array[start:stop] for name, array in self.per_instance.items()},
             self.shared,
+            self.first + start,
         )
 
     def new_picks(self) -> Picks:

@@ -35,6 +35,8 @@ class LinearProblem(Problem):
     k : int, optional
         The size of the largest decision; found by HiGHS where not given.
 
+    An item of weight zero or less is chosen only where a negative entry of A lets it make room.
+
     Examples
     --------
     >>> LinearProblem(A=[[2, 1, 1]], b=[2]).solve([[0.9, 0.5, 0.6]])
@@ -69,7 +71,7 @@ class LinearProblem(Problem):
         weights = layout.scaled(weights, scale)
         for i, (start, stop) in enumerate(_spans(layout.offsets)):
             items = layout.per_item["item"][start:stop]
-            chosen = self._solve_one(weights[start:stop], items, f"instance {i} of")
+            chosen = self._solve_one(weights[start:stop], items, f"instance {layout.first + i} of")
             positions = np.flatnonzero(chosen)
             if len(positions) > layout.k:
                 raise DataError(
@@ -134,6 +136,7 @@ class Matroid(Problem):
 
     def __post_init__(self) -> None:
         _check_function(self.independent, "independent", "Matroid")
+        _check_columns(self.columns, "Matroid")
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
@@ -192,6 +195,9 @@ class Oracle(Problem):
         _check_function(self.function, "function", "Oracle")
         check_number(self.k, "k", "Oracle", 1, low_open=False, integer=True)
         check_number(self.ratio, "ratio", "Oracle", 0, 1)
+        _check_columns(self.columns, "Oracle")
+        if self.feasible_set is not None:
+            _check_function(self.feasible_set, "feasible_set", "Oracle")
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
@@ -208,13 +214,14 @@ class Oracle(Problem):
             if marks.dtype != np.bool_ or marks.shape != (stop - start,):
                 raise DataError(
                     f"the function of Oracle returned {marks.dtype} of shape {marks.shape} for "
-                    f"instance {i}. It must return booleans of shape ({stop - start},)."
+                    f"instance {layout.first + i}. It must return booleans of shape "
+                    f"({stop - start},)."
                 )
             positions = np.flatnonzero(marks)
             if len(positions) > self.k:
                 raise DataError(
-                    f"the function of Oracle chose {len(positions)} items for instance {i}, "
-                    f"more than k = {self.k}."
+                    f"the function of Oracle chose {len(positions)} items for instance "
+                    f"{layout.first + i}, more than k = {self.k}."
                 )
             picks[i, : len(positions)] = positions
         return picks
@@ -231,6 +238,11 @@ class Oracle(Problem):
 def _check_function(value: Any, name: str, owner: str) -> None:
     if not callable(value):
         raise refuse_argument(value, name, owner, "a function")
+
+
+def _check_columns(value: Any, owner: str) -> None:
+    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
+        raise refuse_argument(value, "columns", owner, "a sequence of names of columns")
 
 
 def _spans(offsets: Integers) -> Iterator[tuple[int, int]]:

@@ -33,8 +33,11 @@ class Graph(Problem):
     def __init__(
         self, edges: Sequence[Sequence[int]] | None, *, columns: tuple[str, str] | None = None
     ) -> None:
+        owner = type(self).__name__
         if (edges is None) == (columns is None):
-            raise refuse_argument(edges, "edges", type(self).__name__, "pairs of nodes")
+            raise refuse_argument(edges, "edges", owner, "pairs of nodes")
+        if columns is not None and [type(name) for name in columns] != [str, str]:
+            raise refuse_argument(columns, "columns", owner, "the names of two columns")
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "edges", None if edges is None else self._check_edges(edges))
 
@@ -59,8 +62,8 @@ class Graph(Problem):
 
     @property
     def n_nodes(self) -> int:
-        """Nodes of the fixed graph."""
-        return 1 + max(max(edge) for edge in self.edges or ())
+        """Nodes of the fixed graph: those that an edge names."""
+        return len(np.unique(self.edges or ()))
 
     def _check_edges(self, edges: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
         expected = "a non-empty sequence of pairs of two different nodes 0, 1, ..."
@@ -82,12 +85,17 @@ class Graph(Problem):
             width = None
         else:
             items = item_numbers(instances, len(self.edges), type(self).__name__)
-            u, v = np.asarray(self.edges, dtype=np.int32)[items].T.copy()
+            u, v = self._numbered()[items].T.copy()
             nodes = np.full(len(instances), self.n_nodes)
             width = instances.width
         k = max(1, int(nodes.max()) // 2)
         ends = {"u": u, "v": v}
         return Layout(instances.offsets, k, width, ends, {"n_nodes": nodes})
+
+    def _numbered(self) -> NDArray[np.int32]:
+        """The fixed edges, their nodes numbered without gaps."""
+        codes = np.unique(self.edges or (), return_inverse=True)[1]
+        return codes.reshape(-1, 2).astype(np.int32)
 
     def _ends_from_columns(self, instances: Instances) -> tuple[Codes, Codes, Integers]:
         assert self.columns is not None

@@ -1,0 +1,275 @@
+"""Matchings and assignments from edges, columns and sizes, against all subsets."""
+
+import re
+
+import brute_force
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import outrule
+from outrule import ArgumentError, DataError, Instances
+from outrule.doors import weights_only
+
+LEVELS = st.integers(-2, 6)
+PAIRS = st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] != pair[1])
+
+
+def graph(draw, min_edges=1):
+    edges = draw(st.lists(PAIRS, min_size=min_edges, max_size=8))
+    weights = draw(st.lists(LEVELS, min_size=len(edges), max_size=len(edges)))
+    return edges, np.array(weights, dtype=float)
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_matchings_of_any_small_graph_are_exact(data):
+    edges, weights = graph(data.draw)
+    problem = outrule.Matching(edges)
+    chosen = problem.solve([weights])[0]
+    test = brute_force.matching(edges)
+    assert test(tuple(np.flatnonzero(chosen)))
+    sets = brute_force.feasible_sets(len(edges), test)
+    assert weights @ chosen == brute_force.best_values([weights], sets)[0]
+    assert not (chosen & (weights <= 0)).any()
+    assert problem.lay(weights_only([weights], None)).k == problem.n_nodes // 2
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_greedy_matchings_are_feasible_and_worth_half_of_the_best(data):
+    edges, weights = graph(data.draw)
+    problem = outrule.GreedyMatching(edges)
+    chosen = problem.solve([weights])[0]
+    test = brute_force.matching(edges)
+    assert test(tuple(np.flatnonzero(chosen)))
+    best = brute_force.best_values([weights], brute_force.feasible_sets(len(edges), test))[0]
+    assert 2 * (weights @ chosen) >= best
+    assert not (chosen & (weights <= 0)).any()
+    np.testing.assert_array_equal(problem.solve([weights, weights])[1], chosen)
+
+
+def test_greedy_matching_takes_the_heaviest_edge_first():
+    path = [(0, 1), (1, 2), (2, 3)]
+    chosen = outrule.GreedyMatching(path).solve([[0.5, 0.6, 0.5], [0.5, 0.5, 0.5]])
+    np.testing.assert_array_equal(chosen, [[False, True, False], [True, False, True]])
+    assert outrule.GreedyMatching(path).ratio == 0.5
+
+
+def test_greedy_matching_agrees_with_brute_force_on_what_is_feasible():
+    problem = outrule.GreedyMatching.complete(4)
+    marks = brute_force.all_rows((0, 1), 6).astype(bool)
+    layout = problem.lay(weights_only(np.ones(marks.shape), None))
+    edges = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    expected = [brute_force.matching(edges)(tuple(np.flatnonzero(row))) for row in marks]
+    np.testing.assert_array_equal(problem.feasible(marks.ravel(), layout), expected)
+    assert layout.k == 2
+
+
+@st.composite
+def edge_table(draw):
+    """Instances with edges of their own between nodes with names, parallel ones too."""
+    rows = []
+    for name in draw(st.lists(st.sampled_from("pqrs"), min_size=1, max_size=3, unique=True)):
+        edges, weights = graph(draw)
+        rows += [
+            (name, f"n{u}", f"n{v}", w / 8 + 0.25) for (u, v), w in zip(edges, weights, strict=True)
+        ]
+    order = draw(st.permutations(range(len(rows))))
+    frame = pl.DataFrame(
+        [rows[i] for i in order], schema=["trip", "one", "two", "score"], orient="row"
+    )
+    return frame.with_columns(pl.col("score") * draw(st.sampled_from([0.0, 0.5, 1.0])))
+
+
+@settings(max_examples=60)
+@given(edge_table())
+def test_matchings_of_a_table_are_exact_in_every_instance(frame):
+    data = Instances.from_table(frame, instance="trip", prediction="score")
+    problem = outrule.Matching.between("one", "two")
+    answer = frame.with_columns(chosen=problem.solve(data))
+    for part in answer.partition_by("trip"):
+        edges = list(part.select("one", "two").iter_rows())
+        test = brute_force.matching(edges)
+        chosen, weights = part["chosen"].to_numpy(), part["score"].to_numpy()
+        assert test(tuple(np.flatnonzero(chosen)))
+        best = brute_force.best_values([weights], brute_force.feasible_sets(len(edges), test))[0]
+        assert weights @ chosen == best
+        alone = Instances.from_table(part, instance="trip", prediction="score")
+        assert problem.solve(alone).to_list() == part["chosen"].to_list()
+
+
+@settings(max_examples=60)
+@given(edge_table())
+def test_assignments_of_a_table_are_exact_in_every_instance(frame):
+    data = Instances.from_table(frame, instance="trip", prediction="score")
+    problem = outrule.Assignment("one", "two")
+    answer = frame.with_columns(chosen=problem.solve(data))
+    for part in answer.partition_by("trip"):
+        edges = [("r" + u, "c" + v) for u, v in part.select("one", "two").iter_rows()]
+        test = brute_force.matching(edges)
+        chosen, weights = part["chosen"].to_numpy(), part["score"].to_numpy()
+        assert test(tuple(np.flatnonzero(chosen)))
+        best = brute_force.best_values([weights], brute_force.feasible_sets(len(edges), test))[0]
+        assert weights @ chosen == best
+        alone = Instances.from_table(part, instance="trip", prediction="score")
+        assert problem.solve(alone).to_list() == part["chosen"].to_list()
+
+
+RIDES = {
+    "trip": ["a", "a", "a", "a", "b", "b"],
+    "rider": [1, 1, 2, 2, 9, 9],
+    "driver": ["x", "y", "x", "y", "x", "x"],
+    "p": [0.9, 0.8, 0.7, 0.1, 0.2, 0.4],
+}
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
+def test_riders_and_drivers_of_two_types_are_paired(make):
+    data = Instances.from_table(make(RIDES), instance="trip", prediction="p")
+    problem = outrule.Assignment("rider", "driver")
+    assert list(problem.solve(data)) == [False, True, True, False, False, True]
+    layout = problem.lay(data)
+    assert layout.k == 2
+    assert layout.width is None
+
+
+def test_of_two_equal_pairs_the_heavier_counts_and_the_first_of_equals():
+    frame = pl.DataFrame(
+        {"i": [0] * 4, "u": [0, 1, 0, 1], "v": [1, 0, 1, 0], "p": [0.2, 0.5, 0.5, 0.1]}
+    )
+    data = Instances.from_table(frame, instance="i", prediction="p")
+    chosen = outrule.Matching.between("u", "v").solve(data)
+    assert chosen.to_list() == [False, True, False, False]
+
+
+def test_two_columns_of_an_array_may_name_the_nodes():
+    one = np.array([["a", "b", "c"], ["a", "a", "a"]])
+    two = np.array([["b", "c", "d"], ["b", "c", "d"]])
+    weights = np.array([[0.5, 0.6, 0.5], [0.5, 0.6, 0.5]])
+    data = Instances.from_arrays(weights, columns={"one": one, "two": two})
+    expected = [[True, False, True], [False, True, False]]
+    for problem in (outrule.Matching, outrule.GreedyMatching):
+        layout = problem.between("one", "two").lay(data)
+        assert (layout.k, layout.width) == (2, None)
+    np.testing.assert_array_equal(outrule.Matching.between("one", "two").solve(data), expected)
+    np.testing.assert_array_equal(
+        outrule.Assignment("one", "two").solve(data), [[True, True, True], [False, True, False]]
+    )
+    forest = outrule.GraphicMatroid.between("one", "two")
+    assert forest.solve(data).all()
+    assert forest.lay(data).k == 3
+
+
+@pytest.mark.parametrize("problem", [outrule.Matching, outrule.GraphicMatroid])
+def test_an_edge_from_a_node_to_itself_is_refused(problem):
+    frame = pl.DataFrame({"i": ["s", "s"], "u": ["a", "b"], "v": ["b", "b"], "p": [0.1, 0.2]})
+    data = Instances.from_table(frame, instance="i", prediction="p")
+    message = (
+        "columns 'u' and 'v' name the same node at instance 's', row 1 of the table. "
+        "An edge joins two different nodes."
+    )
+    with pytest.raises(DataError, match=re.escape(message)):
+        problem.between("u", "v").lay(data)
+
+
+def test_a_node_that_is_null_is_refused():
+    frame = pl.DataFrame({"i": [0, 0], "u": ["a", None], "v": ["b", "c"], "p": [0.1, 0.2]})
+    data = Instances.from_table(frame, instance="i", prediction="p")
+    message = "column 'u' is null at instance 0, row 1 of the table. Every item must have a value"
+    for problem in (outrule.Matching.between("u", "v"), outrule.Assignment("u", "v")):
+        with pytest.raises(DataError, match=re.escape(message)):
+            problem.lay(data)
+
+
+def test_a_column_of_nodes_that_is_not_there_is_named():
+    data = Instances.from_table(pl.DataFrame(RIDES), instance="trip", prediction="p")
+    message = "column 'taxi' is missing. The columns are: 'trip', 'rider', 'driver', 'p'."
+    for problem in (
+        outrule.Matching.between("rider", "taxi"),
+        outrule.Assignment("rider", "taxi"),
+    ):
+        with pytest.raises(DataError, match=re.escape(message)):
+            problem.lay(data)
+
+
+WRONG_EDGES = [[], [(0, 0)], [(0, -1)], [(0, 1, 2)], [0, 1], [(0, 1.5)], [("a", "b")], 3]
+
+
+@pytest.mark.parametrize("problem", [outrule.Matching, outrule.GreedyMatching])
+@pytest.mark.parametrize("edges", [*WRONG_EDGES, [(0, 1), (0,)]])
+def test_wrong_edges_are_refused(problem, edges):
+    message = (
+        f"The 'edges' argument of {problem.__name__} must be a non-empty sequence of pairs of two "
+        f"different nodes 0, 1, .... Got {edges!r} instead."
+    )
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        problem(edges)
+
+
+def test_a_graph_needs_edges_or_columns():
+    with pytest.raises(ArgumentError, match="'edges' argument of Matching must be pairs of nodes"):
+        outrule.Matching(None)
+
+
+@pytest.mark.parametrize("n_nodes", [1, 0, -3, 2.5, "4"])
+def test_a_complete_graph_has_two_nodes_or_more(n_nodes):
+    message = (
+        f"The 'n_nodes' argument of Matching must be an int of at least 2. Got {n_nodes!r} instead."
+    )
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        outrule.Matching.complete(n_nodes)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "name"),
+    [
+        (0, 2, "rows"),
+        (2, 0, "columns"),
+        (1.5, 2, "rows"),
+        ("rider", 2, "rows"),
+        (2, "x", "columns"),
+    ],
+)
+def test_wrong_sides_of_an_assignment_are_refused(rows, columns, name):
+    message = f"The {name!r} argument of Assignment must be an int of at least 1."
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        outrule.Assignment(rows, columns)
+
+
+def test_graphs_say_briefly_what_they_are():
+    assert repr(outrule.Matching.complete(10)) == "Matching(<45 edges on 10 nodes>)"
+    assert repr(outrule.Matching.between("u", "v")) == "Matching.between('u', 'v')"
+    assert outrule.Matching.complete(3) == outrule.Matching([(0, 1), (0, 2), (1, 2)])
+    assert outrule.Matching.complete(3) != outrule.GreedyMatching.complete(3)
+
+
+@pytest.mark.parametrize("n_nodes", [7, 20])
+def test_large_and_odd_graphs_are_decided_alike_dense_and_ragged(n_nodes):
+    problem = outrule.Matching.complete(n_nodes)
+    m = n_nodes * (n_nodes - 1) // 2
+    weights = np.random.default_rng(n_nodes).integers(0, 4, size=(6, m)).astype(float)
+    mask = np.ones(weights.shape, dtype=bool)
+    mask[-1, ::2] = False
+    np.testing.assert_array_equal(problem.solve(weights, mask)[:-1], problem.solve(weights)[:-1])
+    np.testing.assert_array_equal(problem.solve(weights[2:3]), problem.solve(weights)[2:3])
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (5, 5),
+        (7, 5),
+        (12, 14),
+    ],
+)
+def test_large_assignments_are_decided_alike_dense_and_ragged(shape):
+    problem = outrule.Assignment(*shape)
+    weights = np.random.default_rng(0).integers(0, 4, size=(6, shape[0] * shape[1])).astype(float)
+    mask = np.ones(weights.shape, dtype=bool)
+    mask[-1, ::2] = False
+    np.testing.assert_array_equal(problem.solve(weights, mask)[:-1], problem.solve(weights)[:-1])
+    np.testing.assert_array_equal(problem.solve(weights[2:3]), problem.solve(weights)[2:3])

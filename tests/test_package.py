@@ -1,0 +1,109 @@
+"""The package from outside: its names, what importing it costs, its types and its version."""
+
+import ast
+import importlib.metadata
+import importlib.resources
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import outrule
+
+# What others build on: sections 4 to 6 and 9 of the specification.
+WORDS = """
+    FreshBatches PrivateReuse Reuse FixedStep LineSearch Isotonic
+    BestAction Classification Rejection TopK PartitionMatroid GraphicMatroid LaminarMatroid
+    TransversalMatroid LinearMatroid Matroid Matching Assignment LinearProblem Oracle GreedyMatching
+    Multiplier multipliers Reweight Choose Fixed
+    DecisionCalibrator Instances certify Certificate verify CertificateError load theory metrics
+    worlds Problem Rule View Patch Round Status ArgumentError DataError
+"""
+PROMISED = WORDS.split()
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_the_promised_name_is_there(name):
+    assert getattr(outrule, name).__name__.split(".")[-1] == name
+    assert name in outrule.__all__
+
+
+def test_what_is_promised_of_a_calibrator_is_there():
+    for name in ("fit", "partial_fit", "predict", "decide", "save"):
+        assert callable(getattr(outrule.DecisionCalibrator, name))
+    assert callable(outrule.Instances.from_table)
+    assert callable(outrule.Instances.from_arrays)
+    assert callable(outrule.Matching.complete)
+    assert callable(outrule.BestAction.solve)
+
+
+def test_every_name_is_said_alike_in_all_three_places():
+    tree = ast.parse(Path(outrule.__file__).read_text(encoding="utf-8"))
+    (guard,) = (node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        (node.module, alias.name)
+        for node in guard.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    lazy = {(f"outrule.{room}", name) for name, room in outrule._HOME.items()}
+    lazy |= {("outrule", room) for room, names in outrule._ROOMS.items() if not names}
+    assert typed == lazy
+    names = [name for _, name in typed]
+    assert sorted(names) == sorted(outrule.__all__)
+    assert len(set(names)) == len(names)
+    assert dir(outrule) == sorted(outrule.__all__)
+
+
+def test_a_name_comes_from_the_room_that_defines_it():
+    for name, room in outrule._HOME.items():
+        assert getattr(outrule, name).__module__.startswith(f"outrule.{room}"), name
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'outrule' has no attribute 'magic'"):
+        outrule.magic  # noqa: B018 - looking it up is the test
+    assert not hasattr(outrule, "_magic")
+
+
+@pytest.fixture(scope="module")
+def imports():
+    """Three fresh processes: seconds that the import took after NumPy's, and what it brought in."""
+    code = (
+        "import json, sys, time, numpy; start = time.perf_counter(); import outrule; "
+        "print(json.dumps([time.perf_counter() - start, sorted(sys.modules)]))"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+        for _ in range(3)
+    ]
+    return [json.loads(run.stdout) for run in runs]
+
+
+def test_importing_takes_less_than_half_a_second(imports):
+    assert statistics.median(seconds for seconds, _ in imports) < 0.5
+
+
+@pytest.mark.parametrize(
+    "library", ["numba", "sklearn", "scipy", "polars", "matplotlib", "pandas", "pyarrow", "typer"]
+)
+def test_importing_brings_in_no_large_library(imports, library):
+    for _, modules in imports:
+        assert library not in modules
+
+
+def test_an_error_can_be_caught_before_anything_large_is_imported():
+    code = "import sys, outrule; outrule.DataError; print('sklearn' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert run.stdout.strip() == "False"
+
+
+def test_the_package_says_that_it_is_typed():
+    assert importlib.resources.files("outrule").joinpath("py.typed").is_file()
+
+
+def test_the_version_is_that_of_the_metadata():
+    assert outrule.__version__ == importlib.metadata.version("outrule")
