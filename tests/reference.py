@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -22,9 +22,9 @@ def residuals(prediction, outcome, offsets, weight, span, bits):
 
 
 def chosen(picks, i, size):
-    """The positions that stand before the padding in row i."""
+    """The positions that stand before the padding for instance i; picks has shape (k, n)."""
     positions = []
-    for position in picks[i]:
+    for position in picks[:, i]:
         if not 0 <= int(position) < size:
             break
         positions.append(int(position))
@@ -53,6 +53,21 @@ def patch_box(prediction, offsets, picks, order, steps, low, high):
                 moved = patched[start + position] + float(step)
                 patched[start + position] = low if moved < low else high if moved > high else moved
     return patched
+
+
+def patch_best(prediction, offsets, picks, order, steps, low, high):
+    """As patch_box; a patch of number -1 looks for the first item of largest prediction."""
+    patched = np.array(prediction, dtype=np.float64)
+    for rule, step in zip(order, steps, strict=True):
+        found = picks[rule] if rule >= 0 else best_decisions(patched, offsets)
+        patched = np.array(patch_box(patched, offsets, [found], [0], [step], low, high))
+    return patched.tolist()
+
+
+def best_decisions(prediction, offsets):
+    """The first item of largest prediction in every instance, shape (1, n)."""
+    rows = [prediction[a:b].tolist() for a, b in pairwise(offsets)]
+    return np.array([[row.index(max(row)) for row in rows]])
 
 
 def patch_simplex(prediction, offsets, picks, order, steps, frozen):

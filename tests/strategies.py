@@ -33,17 +33,18 @@ def _array(draw, element, n):
 
 
 @st.composite
-def tallies(draw, *, k_max=4):
+def tallies(draw, *, k_max=4, fewest=0):
     """Ragged instances, decisions of some rules padded as the type wants it, and patches."""
     sizes = draw(st.lists(st.integers(1, 6), min_size=1, max_size=6))
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-    kind = draw(st.sampled_from([np.uint8, np.uint16, np.int32]))
+    kind = draw(st.sampled_from([np.uint8, np.uint16, np.uint32]))
     k, n_rules = draw(st.integers(1, k_max)), draw(st.integers(1, 3))
-    picks = np.full((n_rules, len(sizes), k), -1, dtype=np.int32)
+    picks = np.full((n_rules, k, len(sizes)), -1, dtype=np.int32)
     for rule in range(n_rules):
         for i, size in enumerate(sizes):
-            some = draw(st.lists(st.integers(0, size - 1), max_size=min(k, size), unique=True))
-            picks[rule, i, : len(some)] = sorted(some)
+            positions = st.integers(0, size - 1)
+            some = draw(st.lists(positions, min_size=fewest, max_size=min(k, size), unique=True))
+            picks[rule, : len(some), i] = sorted(some)
     order = np.array(draw(st.lists(st.integers(0, n_rules - 1), max_size=5)), dtype=np.int64)
     total = int(offsets[-1])
     return Tally(

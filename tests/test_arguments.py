@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from outrule import ArgumentError, DataError
-from outrule.arguments import check_instance, check_number, refuse_argument
+from outrule.arguments import check_number, refuse_argument
 
 
 def test_an_error_says_what_it_must_be_and_what_it_was():
@@ -66,10 +66,3 @@ def test_the_ends_of_an_interval_count_as_its_brackets_say(options, inside, outs
     for value in outside:
         with pytest.raises(ArgumentError, match=re.escape(f"must be {words}. Got {value!r}")):
             check_number(value, "x", "f", **options)
-
-
-def test_an_object_of_another_kind_is_refused():
-    assert check_instance(3, "x", "f", (int, str), "an int or a str") == 3
-    message = "The 'x' argument of f must be an int or a str. Got 0.5 instead."
-    with pytest.raises(ArgumentError, match=re.escape(message)):
-        check_instance(0.5, "x", "f", (int, str), "an int or a str")

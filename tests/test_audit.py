@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import outrule
 import reference
 import strategies
-from outrule import audit as auditing
-from outrule.audit import audit, decide_all, prepare, rule_values, squared_error
+from outrule import decisions
+from outrule.audit import audit, prepare, rule_values, squared_error
+from outrule.decisions import decide_all
 
 
 def look(case, **kinds):
@@ -94,7 +95,7 @@ def test_blocks_change_no_bit(monkeypatch, block, problem):
     available = generator.random((20, 6)) < 0.8
     available[:, 0] = True
     _, whole = look(case, columns=columns, available=available)
-    monkeypatch.setattr(auditing, "BLOCK", block)
+    monkeypatch.setattr(decisions, "BLOCK", block)
     _, blocks = look(case, columns=columns, available=available)
     assert whole.violations.tolist() == blocks.violations.tolist()
 
@@ -157,7 +158,8 @@ def test_one_observation_changes_a_violation_by_no_more_than_the_sensitivity():
 
 
 @pytest.mark.parametrize(
-    ("m", "kind"), [(3, np.uint8), (255, np.uint8), (256, np.uint16), (65_536, np.int32)]
+    ("m", "kind"),
+    [(3, np.uint8), (255, np.uint8), (256, np.uint16), (65_535, np.uint16), (65_536, np.uint32)],
 )
 def test_decisions_take_the_smallest_type_that_holds_a_position(m, kind):
     predictions = np.linspace(0, 1, m)[None]
@@ -165,7 +167,8 @@ def test_decisions_take_the_smallest_type_that_holds_a_position(m, kind):
     problem = outrule.TopK(2)
     picks = decide_all([outrule.Fixed(m - 1)], instances, problem, problem.lay(instances))
     assert picks.dtype == kind
-    assert picks[0, 0, 0] == m - 1
+    assert picks.shape == (1, 2, 1)
+    assert picks[0, :, 0].tolist() == [m - 1, np.iinfo(kind).max]
     part = prepare(instances, problem, [outrule.Fixed(m - 1)])
     assert rule_values(part)[0] == pytest.approx(1.0)
 

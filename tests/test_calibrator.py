@@ -22,7 +22,7 @@ CHECKS = [
     outrule.Reuse(),
     outrule.Reuse(validation=0.25),
     outrule.FreshBatches(40),
-    outrule.PrivateReuse(privacy=20.0),
+    outrule.PrivateReuse(privacy=1e5),
 ]
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -184,9 +184,9 @@ def test_rule_values_are_the_means_of_the_rules_on_the_training_data():
 def test_the_fitted_attributes_say_what_was_seen():
     one = calibrator(outrule.GreedyMatching([(0, 1), (2, 3), (0, 2), (1, 3)]), epsilon=0.3)
     one.fit(*draw())
-    assert (one.k_, one.n_items_, one.value_range_) == (2, 4, (0.0, 1.0))
+    assert (one.k_, one.model_.n_items, one.model_.value_range) == (2, 4, (0.0, 1.0))
     assert one.tolerance_ == pytest.approx(0.3 / 1.5)
-    assert one.weight_seen_ == 200
+    assert one.model_.weight_seen == 200
 
 
 # --- units, weights, availability ----------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The way in: every kind of array and table is read alike, every fault has its message."""
 
 import re
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -131,10 +132,48 @@ def test_no_instances_or_no_items_are_refused(shape):
         Instances.from_arrays(np.zeros(shape))
 
 
-@pytest.mark.parametrize("predictions", [[["a", "b"]], [[0.1], [0.2, 0.3]], [[1j]], [[object()]]])
+@pytest.mark.parametrize("predictions", [[["a", "b"]], [[1j]], [[object()]], [[10**400]]])
 def test_predictions_that_are_no_numbers_are_refused(predictions):
     with refused("predictions cannot be read as numbers."):
         Instances.from_arrays(predictions)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("predictions", "predictions"),
+        ("outcomes", "outcomes"),
+        ("available", "available"),
+        ("clusters", "clusters"),
+        ("columns", "column 'km'"),
+    ],
+)
+def test_rows_of_several_lengths_and_masked_arrays_are_refused(name, words):
+    def give(array):
+        values = {"predictions": GOOD} | {name: {"km": array} if name == "columns" else array}
+        Instances.from_arrays(**values)
+
+    with refused(f"{words} cannot be read as an array: do all rows have the same length?"):
+        give([[0.1], [0.2, 0.3]])
+    with refused(
+        f"{words} came as a masked array. Give a plain array: "
+        "available= says which items are on offer."
+    ):
+        give(np.ma.masked_array(GOOD, mask=GOOD > 0.5))
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_a_table_among_arrays_is_shown_its_own_way_in(make):
+    message = (
+        "predictions cannot be read as numbers. "
+        "A table with one row per item comes in through Instances.from_table."
+    )
+    with refused(message):
+        Instances.from_arrays(make(TABLE))
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(0)], 0.5)
+    calibrator.fit(GOOD, GOOD)
+    with refused(message):
+        calibrator.predict(make(TABLE))
 
 
 @pytest.mark.parametrize(
@@ -182,6 +221,16 @@ def test_negative_and_infinite_weights_are_refused(bad, word):
         Instances.from_arrays(GOOD, weights=[1.0, bad, 2.0])
 
 
+@pytest.mark.parametrize("bad", [1e-101, 1e101, 5e-324])
+def test_extreme_weights_are_refused(bad):
+    with refused(
+        f"weight is {bad:g} at instance 2. Weights must be zero or in [1e-100, 1e+100]: "
+        "multiply all of them by one number."
+    ):
+        Instances.from_arrays(GOOD, weights=[0.0, 1.0, bad])
+    assert len(Instances.from_arrays(GOOD, weights=[0.0, 1e-100, 1e100])) == 3
+
+
 def test_weights_that_are_all_zero_are_refused():
     with refused("all weights are zero: at least one instance must count."):
         Instances.from_arrays(GOOD, weights=[0, 0, 0])
@@ -194,6 +243,9 @@ def test_weights_that_are_all_zero_are_refused():
         ["mo", None, "tu"],
         [1.0, np.nan, 2.0],
         pd.Series([1, pd.NA, 2], dtype="Int64"),
+        [pd.Timestamp(0), pd.NA, pd.NaT],
+        pd.Series(["mo", None, "tu"], dtype="string"),
+        pd.Series(["mo", pd.NA, "tu"], dtype=object),
         np.array(["2020-01-01", "NaT", "2020-01-02"], dtype="M8[ns]"),
     ],
 )
@@ -235,7 +287,20 @@ def test_the_name_item_is_taken():
 
 
 @pytest.mark.parametrize(
-    "value_range", [(1, 0), (0, 0), (0, np.inf), (np.nan, 1), 3, (0, 1, 2), None]
+    "value_range",
+    [
+        (1, 0),
+        (0, 0),
+        (0, np.inf),
+        (np.nan, 1),
+        3,
+        (0, 1, 2),
+        None,
+        ("0", "1"),
+        "01",
+        (False, True),
+        (0, 10**400),
+    ],
 )
 def test_a_wrong_range_is_refused(value_range):
     message = (
@@ -248,6 +313,21 @@ def test_a_wrong_range_is_refused(value_range):
     ):
         with pytest.raises(ArgumentError, match=re.escape(message)):
             make()
+
+
+@pytest.mark.parametrize("value_range", [(0, 1e-101), (0, 1e101), (-1e308, 1e308), (0, 5e-324)])
+def test_a_range_of_extreme_width_is_refused(value_range):
+    message = (
+        "The 'value_range' argument of Instances must be a pair (low, high) with high - low in "
+        f"[1e-100, 1e+100]. Got {value_range!r} instead."
+    )
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        Instances.from_arrays(GOOD, value_range=value_range)
+
+
+def test_ends_of_a_range_may_be_numbers_of_any_type():
+    for value_range in (np.array([0, 2]), (np.float32(0), Fraction(2)), [0, 2]):
+        assert Instances.from_arrays(GOOD, value_range=value_range).value_range == (0.0, 2.0)
 
 
 # Tables
@@ -314,6 +394,87 @@ def test_pandas_columns_without_text_names_are_known_by_their_text():
     frame = pd.DataFrame({0: ["a"], 1: [0.5]})
     data = Instances.from_table(frame, instance="0", prediction="1")
     np.testing.assert_array_equal(data.prediction, [0.5])
+    data = Instances.from_table(frame, instance=0, prediction=1)
+    np.testing.assert_array_equal(data.prediction, [0.5])
+    with refused("the outcome column '2' is missing. The columns are: '0', '1'."):
+        Instances.from_table(frame, instance=0, prediction=1, outcome=2)
+
+
+# What Polars has no type for
+STRANGE = {
+    "periods": pd.period_range("2020", periods=4, freq="M"),
+    "intervals": pd.interval_range(0, 4),
+    "complex": np.array([1j, 2, 3, 4]),
+    "objects": [object() for _ in range(4)],
+    "sets": [{1}, {2}, {3}, {4}],
+    "several types": [1, "a", 2, "b"],
+    "records": [np.void(b"a"), np.void(b"b"), np.void(b"c"), np.void(b"d")],
+}
+
+
+@pytest.mark.parametrize("values", STRANGE.values(), ids=STRANGE.keys())
+def test_columns_that_polars_has_no_type_for_are_shown_to_the_rules(values):
+    frame = pd.DataFrame(TABLE).assign(strange=pd.Series(values))
+    data = read(frame)
+    assert data.view()["strange"].tolist() == [frame["strange"][row] for row in (0, 2, 3, 1)]
+    assert len(data.slice(0, 1).view()["strange"]) == 2
+    assert len(data.fingerprint) == 64
+
+
+@pytest.mark.parametrize("values", STRANGE.values(), ids=STRANGE.keys())
+@pytest.mark.parametrize("role", ["instance", "item", "cluster"])
+def test_columns_that_polars_has_no_type_for_are_no_keys(role, values):
+    frame = pd.DataFrame(TABLE).assign(strange=pd.Series(values))
+    with refused(
+        f"{role} column 'strange' holds Object, which cannot name the {role}s. "
+        "Turn it into text first, in pandas with .astype(str)."
+    ):
+        read(frame, **{role: "strange"})
+    with refused("column 'strange' holds Object. It must hold numbers."):
+        read(frame, prediction="strange")
+
+
+def test_lists_cannot_name_items():
+    frame = pl.DataFrame(TABLE | {"car": [[0], [1], [1], [0]]})
+    with refused("item column 'car' holds List(Int64), which cannot name the items."):
+        read(frame)
+    assert len(read(frame, item=None, cluster="car", instance="car")) == 2
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_times_of_any_resolution_are_read(unit):
+    days = pd.Series(np.array(["2020-01-02", "2020-01-01"] * 2, dtype=f"M8[{unit}]"))
+    frame = pd.DataFrame(TABLE).assign(trip=days, ago=days - days[0])
+    data = read(frame)
+    assert [label.day for label in data.origin.labels] == [2, 1]
+    assert (data.view()["ago"] == np.array([0, 0, -1, -1], dtype="m8[D]")).all()
+
+
+def test_an_arrow_table_that_polars_cannot_read_is_refused():
+    steps = pa.array([(1, 2, 3)] * 4, type=pa.month_day_nano_interval())
+    with refused("the table cannot be read by Polars (could not import from"):
+        read(pa.table(TABLE | {"steps": steps}))
+    twice = pa.Table.from_arrays([pa.array([0.5]), pa.array([0.5])], names=["score", "score"])
+    with refused("the table cannot be read by Polars (column appears more than once"):
+        read(twice)
+
+
+@pytest.mark.parametrize("name", ["code of outrule", "code", "key", ""])
+def test_a_key_may_have_any_name(name):
+    data = read(pl.DataFrame(TABLE).rename({"trip": name}), instance=name, cluster=name)
+    np.testing.assert_array_equal(data.prediction, [0.1, 0.3, 0.4, 0.2])
+    np.testing.assert_array_equal(data.cluster, [0, 1])
+    assert read(pl.DataFrame(TABLE).rename({"car": name}), item=name).item_names == ("x", "y")
+
+
+@pytest.mark.parametrize("role", ["prediction", "instance", "item", "start", "weight", "cluster"])
+def test_an_outcome_is_a_column_of_its_own(role):
+    message = (
+        "The 'outcome' argument of Instances.from_table must be a column of its own, "
+        "which no other argument names. Got 'bought' instead."
+    )
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        read(**{role: "bought"})
 
 
 @settings(max_examples=40)

@@ -147,6 +147,37 @@ def test_a_place_is_told_in_the_callers_words():
     assert table().slice(1, 3).where_flat(2) == "instance 'c', row 3 of the table"
 
 
+def test_parts_of_arrays_keep_the_callers_numbers():
+    n = 9
+    mask = np.ones((n, 2), dtype=bool)
+    mask[6, 0] = False
+    for available, item in ((None, 0), (mask, 1)):
+        data = Instances.from_arrays(np.full((n, 2), 0.5), available=available)
+        assert data.slice(4, 8).where(2, 0) == f"instance 6, item {item}"
+        assert data.slice(4, 8).slice(1, 3).where(1, 0) == f"instance 6, item {item}"
+        part = data.take(np.array([8, 6, 1]))
+        assert part.where(1, 0) == f"instance 6, item {item}"
+        assert part.slice(1, 3).where(0) == "instance 6"
+        assert data.slice(4, 8).take(np.array([3, 2])).where(1) == "instance 6"
+        assert part.where_flat(0) == "instance 8, item 0"
+
+
+def test_the_first_number_is_the_callers():
+    data = arrays()
+    assert data.first_number == 0
+    assert data.slice(1, 3).first_number == 1
+    assert data.take(np.array([2, 0])).first_number == 2
+    assert data.take(np.array([], dtype=int)).first_number == 0
+    assert table().slice(1, 3).first_number == 0
+
+
+def test_items_have_numbers_or_names_or_neither():
+    assert arrays().names_of_items == range(3)
+    assert arrays().slice(1, 2).names_of_items == range(3)
+    assert table().names_of_items == (0, 1, 2)
+    assert table(item=None).names_of_items is None
+
+
 def test_items_are_named_in_the_callers_words():
     assert arrays().name_items(np.array([0, 1])) == "items [0, 2]"
     assert arrays().name_items(np.array([], dtype=int)) == "no item"
@@ -219,6 +250,26 @@ def test_a_view_cannot_be_written_to(make):
         with pytest.raises(ValueError, match="read-only"):
             data.view().predictions[:] = 0.5
         np.testing.assert_array_equal(data.prediction, before)
+        with pytest.raises(ValueError, match="read-only"):
+            data.view()["km"][:] = 0
+
+
+def test_a_rule_cannot_write_into_the_callers_columns():
+    km, size = np.array([1, 2, 3]), PREDICTIONS * 10
+    view = arrays(columns={"km": km, "size": size}).view()
+    for name in ("km", "size"):
+        with pytest.raises(ValueError, match="read-only"):
+            view[name][0] = 9
+    assert np.shares_memory(view["size"], size)
+    assert size.flags.writeable
+
+
+def test_a_rule_cannot_write_into_the_table():
+    data = table()
+    data.view().frame[0, "km"] = 9
+    with pytest.raises(ValueError, match="read-only"):
+        data.view().instance[0] = 1
+    assert data.view()["km"].tolist() == [3, 0, 5, 4, 1, 2]
 
 
 # The fingerprint

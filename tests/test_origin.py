@@ -122,6 +122,25 @@ def test_answers_of_rules_are_broadcast_to_the_items():
         origin.gather(np.zeros((2, 3)))
 
 
+@pytest.mark.parametrize("answer", [np.array(1.0), np.zeros(2), np.zeros((2, 2, 1))])
+def test_answers_on_arrays_have_two_dimensions(answer):
+    with pytest.raises(ValueError, match=f"an answer of {answer.ndim} dimensions"):
+        ArrayOrigin((2, 2)).gather(answer)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (4, 1), (1, 4)])
+def test_answers_on_a_table_have_its_length(shape):
+    data = Instances.from_table(pl.DataFrame(TABLE), **NAMES)
+    with pytest.raises(ValueError, match="an answer of shape"):
+        data.origin.gather(np.zeros(shape))
+
+
+def test_numbers_that_numpy_has_no_type_for_are_shown_as_objects():
+    frame = pl.DataFrame(TABLE | {"big": pl.Series([2**70, 1, None, 3], dtype=pl.Int128)})
+    column = Instances.from_table(frame, **NAMES).origin.column("big")
+    assert column.tolist() == [None, 2**70, 3, 1]
+
+
 def test_every_column_can_be_listed():
     data = Instances.from_table(pl.DataFrame(TABLE), **NAMES)
     assert [name for name, _ in data.origin.all_columns()] == ["trip", "car", "score"]

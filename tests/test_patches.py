@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import outrule
 import reference
 import strategies
-from outrule import audit as auditing
+from outrule import decisions
 from outrule import patches as patching
 from outrule.boosting import Plan, boost
 from outrule.patches import Patch, replay
@@ -26,7 +26,7 @@ def run(case, start, step):
     instances = outrule.Instances.from_arrays(case.predictions, case.outcomes)
     source = SameData(instances, start.ravel(), case.problem, case.rules)
     plan = Plan(outrule.Reuse(), step, 0.02, source.part.layout.k, 40)
-    boosted = boost(source, case.problem, case.rules, plan, np.random.default_rng(0))
+    boosted = boost(source, case.rules, plan, np.random.default_rng(0))
     return instances, source.prediction, boosted
 
 
@@ -88,11 +88,10 @@ def test_blocks_change_no_bit(monkeypatch, block, problem):
     rules = [*outrule.multipliers(6, limit=2), outrule.Reweight("x", lambda v: v["x"] * v["item"])]
     patches = [Patch(0, 0.1), Patch(-1, -0.3), Patch(2, 0.2), Patch(1, -0.7), Patch(-1, 0.05)]
     whole = replay(patches, rules, problem, instances, instances.prediction)
-    monkeypatch.setattr(auditing, "BLOCK", block)
-    monkeypatch.setattr(patching, "BLOCK", block)
-    assert (
-        replay(patches, rules, problem, instances, instances.prediction).tolist() == whole.tolist()
-    )
+    for module, name in ((decisions, "BLOCK"), (patching, "BLOCK"), (patching, "PIECE")):
+        monkeypatch.setattr(module, name, block)
+        again = replay(patches, rules, problem, instances, instances.prediction)
+        assert again.tolist() == whole.tolist()
 
 
 def test_replay_decides_only_the_rules_that_a_patch_names():

@@ -115,7 +115,19 @@ def test_a_multiplier_of_another_length_is_refused(length):
 
 @pytest.mark.parametrize(
     "vector",
-    [[], [np.nan], [1.0, np.inf], 1.0, [[1.0]], ["a"], None, {}, {"a": None}, {"a": np.inf}],
+    [
+        [],
+        [np.nan],
+        [1.0, np.inf],
+        [10**400],
+        1.0,
+        [[1.0]],
+        ["a"],
+        None,
+        {},
+        {"a": None},
+        {"a": np.inf},
+    ],
 )
 def test_a_vector_without_finite_numbers_is_refused(vector):
     message = (
@@ -259,7 +271,9 @@ def test_new_weights_may_be_given_for_all_items_at_once():
     np.testing.assert_array_equal(
         decide(Reweight("last", lambda view: view["item"]), arrays()), [[False, False, True]] * 3
     )
-    assert decide(Reweight("any", lambda _: 1.0), table()).sum() == 3
+    for shape in ((1, 1), (3, 1)):
+        rule = Reweight("any", lambda _, shape=shape: np.ones(shape))
+        assert decide(rule, arrays()).sum() == 3
 
 
 def test_weights_where_no_item_is_on_offer_are_nobodys_business():
@@ -287,6 +301,9 @@ def test_new_weights_that_are_not_finite_are_refused(bad):
         (np.full((3, 3), "0.5"), "<U3 of shape (3, 3)"),
         (np.full((3, 3), 1j), "complex128 of shape (3, 3)"),
         (None, "object of shape ()"),
+        (1.0, "float64 of shape ()"),
+        ([1.0, 2.0, 3.0], "float64 of shape (3,)"),
+        ([[1.0], [2.0, 3.0]], "rows of several lengths"),
     ],
 )
 def test_new_weights_of_another_shape_or_type_are_refused(answer, words):
@@ -330,7 +347,7 @@ def test_an_infeasible_decision_is_refused_with_its_instance_and_rule():
         decide(rule, arrays(np.eye(3, dtype=bool) | (PREDICTIONS > 0.5)))
     rule = Choose("late", lambda view: view["item"] >= 1)
     with refused(
-        "rule 'late' chose item 1 of instance 0, which is not on offer. A rule must return"
+        "rule 'late' chose item 1 of instance 1, which is not on offer. A rule must return"
     ):
         decide(rule, arrays(MASK).take(np.array([1, 1, 2])))
 
@@ -349,6 +366,9 @@ def test_an_infeasible_decision_on_a_table_names_the_items():
         (np.ones((3, 3)), "float64 of shape (3, 3)"),
         (np.ones((3, 3), dtype=int), "int64 of shape (3, 3)"),
         (np.ones((2, 3), dtype=bool), "bool of shape (2, 3)"),
+        (True, "bool of shape ()"),
+        ([True, False, False], "bool of shape (3,)"),
+        ([[True], [False, True]], "rows of several lengths"),
     ],
 )
 def test_a_decision_of_another_shape_or_type_is_refused(answer, words):
@@ -357,6 +377,29 @@ def test_a_decision_of_another_shape_or_type_is_refused(answer, words):
         "like the predictions it was given."
     ):
         decide(Choose("odd", lambda _: answer), arrays())
+
+
+@pytest.mark.parametrize("answer", [True, [True], [True] * 4, [[True] * 5], [[True]] * 5])
+def test_an_answer_on_a_table_has_one_entry_per_row(answer):
+    for kind, word in ((Reweight, "weights"), (Choose, "booleans")):
+        with refused(
+            f"rule 'odd' returned bool of shape {np.shape(answer)}. "
+            f"It must return {word} of shape (5,), like the predictions it was given."
+        ):
+            decide(kind("odd", lambda _: answer), table())
+
+
+@pytest.mark.parametrize("kind", [Reweight, Choose])
+def test_a_rule_cannot_write_into_the_callers_column(kind):
+    km = np.array([1.0, 2.0, 3.0])
+
+    def vandal(view):
+        view["km"][:] = 0
+        return view["item"] == 0
+
+    with pytest.raises(ValueError, match="read-only"):
+        decide(kind("vandal", vandal), arrays(km=km))
+    assert km.tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", [Reweight, Choose])
@@ -411,7 +454,7 @@ def test_a_fixed_item_is_chosen_alone():
 
 
 def test_a_fixed_item_that_is_no_column_is_refused():
-    for item in (3, -1, "red"):
+    for item in (3, -1, "red", True, False, np.True_):
         with refused(f"rule 'always {item}' names item {item!r} of 3."):
             decide(Fixed(item), arrays())
 
@@ -432,6 +475,21 @@ def test_a_fixed_item_that_is_not_feasible_is_refused():
 def test_a_fixed_rule_is_called_after_its_item_unless_it_has_a_name():
     assert Fixed(1).name == "always 1"
     assert Fixed(1, name="second").name == "second"
+
+
+@pytest.mark.parametrize("name", [5, 0, None, b"half"])
+def test_the_name_of_a_rule_is_text(name):
+    for kind, content in ((Multiplier, [1.0]), (Fixed, 0)):
+        message = (
+            f"The 'name' argument of {kind.__name__} must be a non-empty str. Got {name!r} instead."
+        )
+        with pytest.raises(ArgumentError, match=re.escape(message)):
+            kind(content, name=name)
+
+
+def test_a_fixed_item_of_a_table_may_be_true():
+    frame = TABLE.with_columns(car=pl.col("car") == "red")
+    assert decide(Fixed(True), table(frame=frame)).to_list() == [True, True, False, False, True]
 
 
 # All of them together

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -201,6 +203,13 @@ def test_partial_fit_fits_the_curves_on_its_first_batch():
 def test_isotonic_refuses_a_single_fold():
     with pytest.raises(outrule.ArgumentError, match="'folds' argument of Isotonic must be an int"):
         outrule.Isotonic(folds=1)
+
+
+@pytest.mark.parametrize("per_item", ["x", 1, None])
+def test_isotonic_is_per_item_or_not(per_item):
+    message = f"The 'per_item' argument of Isotonic must be a bool. Got {per_item!r} instead."
+    with pytest.raises(outrule.ArgumentError, match=re.escape(message)):
+        outrule.Isotonic(per_item=per_item)
 
 
 # --- a start column ------------------------------------------------------------------------------

@@ -54,12 +54,3 @@ def _interval(low: float, high: float, low_open: bool, high_open: bool, integer:
             return f"a finite {noun.split()[1]}"
         return f"{noun} {'greater than' if low_open else 'of at least'} {low:g}"
     return f"{noun} in {'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-
-
-def check_instance(
-    value: Any, name: str, owner: str, kinds: tuple[type, ...], expected: str
-) -> Any:
-    """Return ``value`` if it is of one of the kinds, else refuse it."""
-    if not isinstance(value, kinds):
-        raise refuse_argument(value, name, owner, expected)
-    return value

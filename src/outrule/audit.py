@@ -1,4 +1,4 @@
-"""The audit: decisions of all rules are computed once; predictions enter, violations leave."""
+"""The audit: instances with the decisions of all rules and predictions enter, violations leave."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrule.arrays import Floats, Picks
+from outrule import threads
+from outrule.arrays import Floats, Integers, Picks
+from outrule.decisions import decide_all
 from outrule.instances import Instances
 from outrule.problems import Layout, Problem
 from outrule.rules import Rule
@@ -17,14 +19,14 @@ from outrule.rules import Rule
 OPTIMISER = -1
 """The optimiser's own test stands behind those of the rules, so it is the last."""
 
-BLOCK = 65_536  # instances whose decisions are computed at a time
+PICKS = 1 << 20  # picks that one thread looks at before it takes others
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """Instances with their outcomes, and all that no patch changes.
 
-    ``picks`` has shape (n_rules, n, k), in the smallest type that holds an instance's positions.
+    ``picks`` has shape (n_rules, k, n), in the smallest type that holds an instance's positions.
     """
 
     instances: Instances
@@ -33,7 +35,9 @@ class Part:
     picks: NDArray[Any]
     weight: Floats
     bits: int  # residuals are integers in units of span / 2**bits
+    movable: Integers  # the weight of every item that a patch can move, times 2**bits; or empty
     sizes: Floats  # E|w| of every rule's test, counting items that a patch can move
+    sensitivity: float  # how much one observation can change a violation
 
     @property
     def span(self) -> float:
@@ -49,40 +53,32 @@ class Audit:
     violations: Floats
     sizes: Floats
     squared_error: float
-    optimiser: Picks
+    optimiser: NDArray[Any]  # (k, n), its decisions
     n: int
-    sensitivity: float  # how much one observation can change a violation
-
-
-def decide_all(
-    rules: Sequence[Rule], instances: Instances, problem: Problem, layout: Layout
-) -> NDArray[Any]:
-    """The decisions of all rules, shape (n_rules, n, k), a byte or two per chosen item.
-
-    Cost: one call of the optimiser per rule and instance. Memory beyond the result: one block.
-    """
-    most = int(np.diff(layout.offsets).max())
-    kind = np.uint8 if most <= 0xFF else np.uint16 if most <= 0xFFFF else np.int32
-    picks = np.empty((len(rules), len(layout), layout.k), dtype=kind)
-    for start in range(0, len(layout), BLOCK):
-        stop = min(start + BLOCK, len(layout))
-        block, block_layout = instances.slice(start, stop), layout.slice(start, stop)
-        for r, rule in enumerate(rules):
-            picks[r, start:stop] = rule.decide(block, problem, block_layout)
-    return picks
+    sensitivity: float
+    reach: float = np.inf  # no violation can be larger
 
 
 def prepare(instances: Instances, problem: Problem, rules: Sequence[Rule]) -> Part:
     """Compute all that stays the same from round to round."""
     outcome = instances.require_outcome("DecisionCalibrator.fit")
+    problem.check_data(instances)
     layout = problem.lay(instances)
     picks = decide_all(rules, instances, problem, layout)
     weight = instances.normalised_weight()
     most = int(np.diff(layout.offsets).max())
     bits = min(44, 62 - int(np.ceil(np.log2(len(layout) * most + 1))))
-    movable = _movable(layout, weight, bits)
-    sizes = _sums(movable, layout, picks) / (2.0**bits * len(layout))
-    return Part(instances, outcome, layout, picks, weight, bits, sizes.astype(np.float64))
+    movable = np.repeat(np.rint(weight * 2.0**bits).astype(np.int64), np.diff(layout.offsets))
+    if "frozen" in layout.per_item:
+        movable[layout.per_item["frozen"]] = 0
+    sizes = sums_over(movable, layout, picks) / (2.0**bits * len(layout))
+    if instances.weight is None and "frozen" not in layout.per_item:
+        movable = np.empty(0, dtype=np.int64)  # all alike
+    low, high = instances.value_range
+    sensitivity = 2 * layout.k * (high - low) * _largest_share(weight, instances)
+    return Part(
+        instances, outcome, layout, picks, weight, bits, movable, np.asarray(sizes), sensitivity
+    )
 
 
 def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
@@ -90,41 +86,54 @@ def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
 
     Cost: one optimiser call per instance, and one addition per rule, instance and chosen item.
     """
+    residual, squares = residuals(part, prediction)
+    sums = sums_over(residual, part.layout, part.picks)
+    optimiser = problem.pick_on_threads(prediction, part.layout)
+    return audit_of(part, residual, sums, squares, optimiser)
+
+
+def audit_of(
+    part: Part, residual: Integers, sums: Integers, squares: int, optimiser: Picks
+) -> Audit:
+    """The audit, from sums of integer residuals over the decisions of the rules."""
     from outrule.kernels import tally
 
-    layout, n = part.layout, len(part.layout)
-    residual = np.empty(len(prediction), dtype=np.int64)
-    squares = tally.residuals(
-        prediction, part.outcome, layout.offsets, part.weight, part.span, part.bits, residual
-    )
-    optimiser = problem.pick(prediction, layout)
-    sums = np.append(_sums(residual, layout, part.picks), _sums(residual, layout, optimiser[None]))
-    movable = _movable(layout, part.weight, part.bits)
-    size = _sums(movable, layout, optimiser[None]) / (2.0**part.bits * n)
+    n, unit = len(part.layout), 2.0**part.bits * len(part.layout)
+    own = np.empty((part.layout.k, n), dtype=part.picks.dtype)
+    pieces = threads.spans(PICKS // 16, n)
+
+    def look(piece: int) -> tuple[np.int64, np.int64]:
+        rows = (optimiser, part.layout.offsets, residual, part.movable)
+        return tally.compact_and_sum(*rows, 1 << part.bits, own, pieces[piece])
+
+    looks = threads.run(look, len(pieces))
+    total, moved = (sum(int(one[k]) for one in looks) for k in (0, 1))
     return Audit(
-        violations=_means(sums, part, part.span),
-        sizes=np.append(part.sizes, size),
-        squared_error=squares * part.span**2 / (2.0**part.bits * n),
-        optimiser=optimiser,
+        violations=_means(np.append(sums, total), part, part.span),
+        sizes=np.append(part.sizes, moved / unit),
+        squared_error=squares * part.span**2 / unit,
+        optimiser=own,
         n=n,
-        sensitivity=2 * layout.k * part.span * _largest_share(part),
+        sensitivity=part.sensitivity,
+        reach=part.layout.k * part.span,
     )
+
+
+def residuals(part: Part, prediction: Floats) -> tuple[Integers, int]:
+    """Weighted residuals as integers in units of span / 2**bits, and the sum of their squares."""
+    from outrule.kernels import tally
+
+    residual = np.empty(len(prediction), dtype=np.int64)
+    offsets, weight = part.layout.offsets, part.weight
+    squares = tally.residuals(
+        prediction, part.outcome, offsets, weight, part.span, part.bits, residual
+    )
+    return residual, int(squares)
 
 
 def squared_error(part: Part, prediction: Floats) -> float:
     """``E||p - y||^2`` in the caller's units, as the audit has it."""
-    from outrule.kernels import tally
-
-    squares = tally.residuals(
-        prediction,
-        part.outcome,
-        part.layout.offsets,
-        part.weight,
-        part.span,
-        part.bits,
-        np.empty(len(prediction), dtype=np.int64),
-    )
-    return float(squares * part.span**2 / (2.0**part.bits * len(part.layout)))
+    return residuals(part, prediction)[1] * part.span**2 / (2.0**part.bits * len(part.layout))
 
 
 def rule_values(part: Part) -> Floats:
@@ -138,34 +147,35 @@ def rule_values(part: Part) -> Floats:
     tally.residuals(
         zero, part.outcome, part.layout.offsets, part.weight, largest, part.bits, scaled
     )
-    sums = _sums(scaled, part.layout, part.picks)
-    return _means(sums, part, largest)
+    return _means(sums_over(scaled, part.layout, part.picks), part, largest)
 
 
-def _sums(values: NDArray[np.int64], layout: Layout, picks: NDArray[Any]) -> NDArray[np.int64]:
+def sums_over(values: Integers, layout: Layout, picks: NDArray[Any]) -> Integers:
+    """The sum of a flat column over the decisions of every rule, (n_rules, k, n), on threads."""
     from outrule.kernels import tally
 
-    sums = np.zeros(len(picks), dtype=np.int64)
-    tally.sum_over_picks(values, layout.offsets, picks, sums)
+    sums, blocks = np.zeros(len(picks), dtype=np.int64), rule_blocks(picks)
+
+    def add(block: int) -> None:
+        rows = slice(*blocks[block])
+        tally.sum_over_picks(values, layout.offsets, picks[rows], sums[rows])
+
+    threads.run(add, len(blocks))
     return sums
 
 
-def _means(sums: NDArray[np.int64], part: Part, unit: float) -> Floats:
+def rule_blocks(picks: NDArray[Any]) -> list[tuple[int, int]]:
+    """Cut the rules into pieces that are worth a thread."""
+    return threads.spans(max(8, PICKS // (picks.shape[1] * picks.shape[2])), len(picks))
+
+
+def _means(sums: Integers, part: Part, unit: float) -> Floats:
     """Integer sums as means in the caller's units."""
     return np.asarray(sums * (unit / (2.0**part.bits * len(part.layout))), dtype=np.float64)
 
 
-def _movable(layout: Layout, weight: Floats, bits: int) -> NDArray[np.int64]:
-    """The weight of every item that a patch can move, as the residuals have it."""
-    units = np.repeat(np.rint(weight * 2.0**bits).astype(np.int64), np.diff(layout.offsets))
-    if "frozen" in layout.per_item:
-        units[layout.per_item["frozen"]] = 0
-    return units
-
-
-def _largest_share(part: Part) -> float:
+def _largest_share(weight: Floats, instances: Instances) -> float:
     """The largest part of all weight that one observation (instance, or cluster) has."""
-    weight, cluster = part.weight, part.instances.cluster
-    if cluster is not None:
-        weight = np.asarray(np.bincount(cluster, weights=weight), dtype=np.float64)
+    if instances.cluster is not None:
+        weight = np.asarray(np.bincount(instances.cluster, weights=weight), dtype=np.float64)
     return float(weight.max() / weight.sum())

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outrule.audit import OPTIMISER, audit
+from outrule.audit import OPTIMISER
 from outrule.check import Check, Step
 from outrule.patches import Patch
-from outrule.problems import Problem
 from outrule.rules import Rule
 from outrule.sources import Source, Watch
 
@@ -63,7 +62,6 @@ class Plan:
 
 def boost(
     source: Source,
-    problem: Problem,
     rules: Sequence[Rule],
     plan: Plan,
     generator: np.random.Generator,
@@ -74,10 +72,11 @@ def boost(
     done, history = list(patches), list[Round]()
     max_rounds = plan.max_rounds or source.enough_rounds(plan.check, plan.step, plan.tolerance)
     for number in range(max_rounds):
-        batch = source.next(done)
-        if batch is None:
+        found = source.look(done)
+        if found is None:
             return _end(done, history, Status.OUT_OF_DATA, watch)
-        found = audit(*batch, problem)
+        if number == 0:
+            plan.check.begin(found, plan.tolerance, max_rounds)
         finding = plan.check.flag(found, plan.tolerance, plan.k, max_rounds, generator)
         if finding is None:
             largest = found.violations[np.argmax(np.abs(found.violations))]
@@ -102,6 +101,6 @@ def _end(
     patches: list[Patch], history: list[Round], status: Status, watch: Watch | None
 ) -> Boosted:
     """With a validation part, go back to where its error was lowest."""
-    if watch is not None:
-        patches = patches[: watch.best_length]
+    if watch is not None and watch.best_length < len(patches):
+        return Boosted(patches[: watch.best_length], history, Status.VALIDATION)
     return Boosted(patches, history, status)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, is_dataclass
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 import outrule
-from outrule.arguments import DataError, check_number
+from outrule import threads
+from outrule.arguments import DataError, check_number, refuse_argument
 from outrule.arrays import Floats, Picks
-from outrule.audit import decide_all
 from outrule.confidence import Estimate, Observations, bernstein, observations_needed
+from outrule.decisions import RULES, decide_all, expand
 from outrule.instances import Instances
+from outrule.model import Model
 from outrule.model_file import model_fingerprint
 from outrule.problems import Layout, Problem
+from outrule.rules import Rule
 
 if TYPE_CHECKING:
     from outrule.calibrator import DecisionCalibrator
@@ -83,7 +88,7 @@ class Certificate:
     improvement: Estimate
     plain: Estimate
     calibrated: Estimate
-    isotonic: Estimate | None
+    isotonic: Estimate
     best_rule: Estimate
     best_rule_name: str
     oracle: Estimate
@@ -193,30 +198,36 @@ def certify(
     'pass'
     """
     check_number(confidence, "confidence", "certify", 0, 1, high_open=True)
-    instances = calibrator.enter(predictions, outcomes, available, sample_weight)
+    model = fitted_model(calibrator, "certify")
+    instances = model.enter(predictions, outcomes, available, sample_weight)
     instances.require_outcome("certify")
-    if instances.fingerprint in calibrator.fingerprints_:
+    if instances.fingerprint in model.fingerprints:
         raise DataError(
             "these are the instances that fit has seen. A certificate needs held-out ones."
         )
-    return _Evaluation(calibrator, instances, confidence).certificate()
+    with threads.using(calibrator.n_jobs):
+        return _Evaluation(calibrator, instances, confidence).certificate()
 
 
 class _Evaluation:
     """The values that a certificate is made of."""
 
     def __init__(self, calibrator: DecisionCalibrator, instances: Instances, confidence: float):
-        self.calibrator, self.instances, self.confidence = calibrator, instances, confidence
-        self.problem: Problem = calibrator.problem
+        self.model: Model = calibrator.model_
+        self.fingerprint = model_fingerprint(calibrator)
+        self.instances, self.confidence = instances, confidence
+        self.problem: Problem = self.model.problem
         self.layout: Layout = self.problem.lay(instances)
         self.outcome = instances.require_outcome("certify")
         self.before = instances.prediction
-        self.after = calibrator.predict_flat(instances)
-        self.plain = self.problem.pick(self.before, self.layout)
-        self.calibrated = self.problem.pick(self.after, self.layout)
+        self.after = self.model.predict(instances)
+        self.plain = self.problem.pick_on_threads(self.before, self.layout)
+        self.calibrated = self.problem.pick_on_threads(self.after, self.layout)
         self.observations = Observations.from_instances(instances)
-        self.value_width = value_width(calibrator, self.layout.k) * self.observations.largest
         low, high = instances.value_range
+        k = max(self.layout.k, self.model.k)
+        self.ends = (low, high) if self.problem.exactly_one else (k * min(low, 0), k * max(high, 0))
+        self.value_width = (self.ends[1] - self.ends[0]) * self.observations.largest
         self.centre = min(max(low, 0.0), high) if self.problem.exactly_one else 0.0
         self.delta = 1.0 - confidence
 
@@ -231,24 +242,26 @@ class _Evaluation:
     def value(self, picks: Picks) -> Estimate:
         # A share of the weight moves a value away from 0, and so out of a range that 0 is not in.
         values = self.total(self.outcome, picks) - self.centre
-        return bernstein(
-            self.observations.of(values) + self.centre, self.value_width, self.delta / 2
-        )
+        observed = self.observations.of(values) + self.centre
+        return bernstein(observed, self.value_width, self.delta / 2).within(*self.ends)
 
     def difference(self, rule: Picks, shares: int) -> tuple[Estimate, float]:
         """How much more the calibrated optimiser has, and the variance of that."""
         more = self.total(self.outcome, self.calibrated) - self.total(self.outcome, rule)
         observed = self.observations.of(more)
         variance = float(observed.var(ddof=1)) if len(observed) > 1 else np.inf
-        return bernstein(observed, 2 * self.value_width, self.delta / shares), variance
+        estimate = bernstein(observed, 2 * self.value_width, self.delta / shares)
+        most = self.ends[1] - self.ends[0]
+        return estimate.within(-most, most), variance
 
     def violation(self, test: str, before: Picks, after: Picks, shares: int) -> ViolationResult:
         low, high = self.instances.value_range
-        width = 2 * self.layout.k * (high - low) * self.observations.largest
+        most = self.layout.k * (high - low)
+        width = 2 * most * self.observations.largest
         estimates = []
         for prediction, picks in ((self.before, before), (self.after, after)):
             observed = self.observations.of(self.total(self.outcome - prediction, picks))
-            estimates.append(bernstein(observed, width, self.delta / shares))
+            estimates.append(bernstein(observed, width, self.delta / shares).within(-most, most))
         return ViolationResult(test, *estimates)
 
     def squared_error(self, prediction: Floats) -> float:
@@ -256,36 +269,38 @@ class _Evaluation:
         per_instance = np.add.reduceat(squares, self.layout.offsets[:-1])
         return float(self.observations.of(per_instance).mean())
 
-    def isotonic(self) -> Estimate | None:
-        fitted = getattr(self.calibrator, "isotonic_", None)
-        if fitted is None:
-            return None
+    def isotonic(self) -> Estimate:
         frozen = self.layout.per_item.get("frozen")
-        return self.value(self.problem.pick(fitted.apply(self.instances, frozen), self.layout))
+        smoothed = self.model.isotonic.apply(self.instances, frozen)
+        return self.value(self.problem.pick_on_threads(smoothed, self.layout))
+
+    def decisions(self) -> Iterator[tuple[Rule, Picks]]:
+        """Every rule with its decisions; those of a few rules are held at a time."""
+        for first, last in threads.spans(RULES, len(self.model.rules)):
+            rules = self.model.rules[first:last]
+            some = decide_all(rules, self.instances, self.problem, self.layout)
+            for rule, compacted in zip(rules, some, strict=True):
+                yield rule, expand(compacted, self.layout)
 
     def certificate(self) -> Certificate:
-        rules = self.calibrator.rules
+        rules = self.model.rules
         results, variances, violations = [], [], []
         best = None
-        for number, rule in enumerate(rules):
-            picks = decide_all([rule], self.instances, self.problem, self.layout)[0]
-            picks = picks.astype(np.int64)
-            picks[picks >= np.diff(self.layout.offsets)[:, None]] = -1
+        for number, (rule, picks) in enumerate(self.decisions()):
             difference, variance = self.difference(picks, len(rules))
             results.append(RuleResult(rule.name, self.mean(self.outcome, picks), difference))
             variances.append(variance)
             violations.append(self.violation(rule.name, picks, picks, 4 * (len(rules) + 1)))
-            if number == self.calibrator.best_rule_:
+            if number == self.model.best_rule:
                 best = self.value(picks)
         shares = 4 * (len(rules) + 1)
         violations.append(self.violation("optimiser", self.plain, self.calibrated, shares))
-        low, high = self.instances.value_range
-        margin = self.calibrator.epsilon * (high - low)
+        margin = self.model.margin
         closest = min(results, key=lambda result: result.difference.lower)
         assert best is not None
         return Certificate(
             verdict=verdict([result.difference for result in results], margin),
-            epsilon=float(self.calibrator.epsilon),
+            epsilon=self.model.epsilon,
             confidence=float(self.confidence),
             margin=float(margin),
             gap=min(result.difference.mean for result in results),
@@ -299,8 +314,8 @@ class _Evaluation:
             calibrated=self.value(self.calibrated),
             isotonic=self.isotonic(),
             best_rule=best,
-            best_rule_name=rules[self.calibrator.best_rule_].name,
-            oracle=self.value(self.problem.pick(self.outcome, self.layout)),
+            best_rule_name=rules[self.model.best_rule].name,
+            oracle=self.value(self.problem.pick_on_threads(self.outcome, self.layout)),
             squared_error_before=self.squared_error(self.before),
             squared_error_after=self.squared_error(self.after),
             promise_before=Promise(
@@ -312,7 +327,7 @@ class _Evaluation:
             rules=tuple(results),
             violations=tuple(violations),
             data=self.instances.fingerprint,
-            model=model_fingerprint(self.calibrator),
+            model=self.fingerprint,
         )
 
     def _needed(
@@ -346,9 +361,11 @@ def verdict(differences: list[Estimate], margin: float) -> Literal["pass", "inco
     return "inconclusive"
 
 
-def value_width(calibrator: DecisionCalibrator, k: int) -> float:
-    """The width of the range in which the value of a decision lies."""
-    low, high = calibrator.value_range_
-    if calibrator.problem.exactly_one:
-        return high - low
-    return max(k, calibrator.k_) * (max(high, 0.0) - min(low, 0.0))
+def fitted_model(calibrator: Any, owner: str) -> Model:
+    """The model of a calibrator; refuses what is none, or is not fitted."""
+    from outrule.calibrator import DecisionCalibrator
+
+    if not isinstance(calibrator, DecisionCalibrator):
+        raise refuse_argument(calibrator, "calibrator", owner, "a fitted DecisionCalibrator")
+    check_is_fitted(calibrator, "model_")
+    return calibrator.model_

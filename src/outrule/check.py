@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outrule.arguments import check_number, refuse_argument
+from outrule.arguments import DataError, check_number, refuse_argument
 from outrule.audit import OPTIMISER, Audit
 
 
@@ -27,6 +27,9 @@ class Check(ABC):
     alert: float
     early_exit: bool = True  # stop when nothing is flagged
 
+    def begin(self, audit: Audit, tolerance: float, rounds: int) -> None:  # noqa: B027 - one needs it
+        """Refuse, at the first look, to look at all."""
+
     @abstractmethod
     def flag(
         self, audit: Audit, tolerance: float, k: int, rounds: int, generator: np.random.Generator
@@ -36,7 +39,8 @@ class Check(ABC):
 
 def largest(audit: Audit, threshold: float) -> Finding | None:
     """The test of largest violation, the first of equals, if it is above the threshold."""
-    test = int(np.argmax(np.abs(audit.violations)))
+    # A test that marks nothing a patch can move cannot be patched.
+    test = int(np.argmax(np.where(audit.sizes > 0, np.abs(audit.violations), 0.0)))
     violation = float(audit.violations[test])
     if not abs(violation) > threshold:
         return None
@@ -82,13 +86,16 @@ class PrivateReuse(Check):
     """The same data every round, looked at through noise (paper, section 3.3).
 
     The test is drawn by the exponential mechanism over tests and signs, and whether it is flagged
-    is decided on its violation plus Laplace noise, so that the whole run is differentially private
-    in the observations (instances, or clusters) and what it finds holds beyond them.
+    is decided on its violation plus Laplace noise, so that the list of patches is differentially
+    private in the observations (instances, or clusters) and what it repairs is there beyond them.
+    What is reported beside it is not: history, rule values and isotonic curves are exact.
 
     Parameters
     ----------
     privacy, delta : float
-        The budget of the whole run, by advanced composition over twice ``max_rounds`` looks.
+        The budget of the patches, by composition over twice ``max_rounds`` looks. Give
+        ``max_rounds``: the default is the theory's worst case, which leaves little for each look.
+        Where the noise would be as large as what is looked for, ``fit`` refuses.
     alert : float in (0, 1]
     """
 
@@ -117,6 +124,16 @@ class PrivateReuse(Check):
             low, high = (middle, high) if cost <= self.privacy else (low, middle)
         return max(low, self.privacy / looks)  # plain composition is better for large budgets
 
+    def begin(self, audit: Audit, tolerance: float, rounds: int) -> None:
+        noise, sought = audit.sensitivity / self.budget_per_look(rounds), self.alert * tolerance
+        if noise > sought:
+            raise DataError(
+                f"PrivateReuse would decide by noise: over {rounds} rounds its scale is "
+                f"{noise:.3g}, and violations of {sought:.3g} are looked for. Give about "
+                f"{noise / sought:.3g} times as many instances, fewer max_rounds, more privacy or "
+                "a larger epsilon."
+            )
+
     def flag(
         self, audit: Audit, tolerance: float, k: int, rounds: int, generator: np.random.Generator
     ) -> Finding | None:
@@ -128,6 +145,7 @@ class PrivateReuse(Check):
         violation += generator.laplace(scale=audit.sensitivity / budget)
         if not abs(violation) > self.alert * tolerance:
             return None
+        violation = min(max(violation, -audit.reach), audit.reach)
         # The mean size of the mark would be one more look at the data; k bounds it.
         return Finding(_number(audit, drawn), violation, float(k))
 

@@ -19,6 +19,10 @@ class Estimate(NamedTuple):
     lower: float
     upper: float
 
+    def within(self, low: float, high: float) -> Estimate:
+        """The same, cut to where the true mean can only be."""
+        return Estimate(self.mean, max(self.lower, low), min(self.upper, high))
+
 
 @dataclass(frozen=True, eq=False)
 class Observations:

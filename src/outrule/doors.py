@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outrule import threads
 from outrule.arguments import DataError, refuse_argument
 from outrule.arrays import Booleans, Floats, Integers
 from outrule.instances import Instances
-from outrule.origin import ArrayOrigin, TableOrigin, missing
+from outrule.origin import ArrayOrigin, TableOrigin
 
-
-@dataclass(frozen=True)
-class Schema:
-    """The names of a table's columns."""
-
-    instance: str
-    prediction: str
-    outcome: str | None = None
-    item: str | None = None
-    start: str | None = None
-    weight: str | None = None
-    cluster: str | None = None
+SMALLEST, LARGEST = 1e-100, 1e100  # between them no square or product vanishes or overflows
 
 
 def from_arrays(
@@ -56,47 +45,11 @@ def from_arrays(
         origin=origin,
         outcome=_same_shape(outcomes, "outcomes", origin),
         start=_same_shape(start, "start predictions", origin),
-        item=origin.flat_column("item").astype(np.int32),
         weight=_per_instance(weights, "weights", n),
         cluster=_clusters(clusters, n),
         value_range=value_range,
     )
     check_instances(instances)
-    return instances
-
-
-def from_table(frame: Any, names: Schema, value_range: tuple[float, float]) -> Instances:
-    """See :meth:`Instances.from_table`."""
-    value_range = check_range(value_range)
-    table, library = to_polars(frame)
-    for role, name in vars(names).items():
-        required = role in ("instance", "prediction")
-        if (required or name is not None) and name not in table.columns:
-            raise DataError(f"the {role} {missing(name, table.columns)}")
-    if table.height == 0:
-        raise DataError("the table has no rows: there must be at least one instance.")
-    codes, labels = _codes(table, names.instance, "instance")
-    item, item_names = (None, None) if names.item is None else _items(table, names.item)
-    rows = np.lexsort((codes,)) if item is None else np.lexsort((item, codes))
-    counts = np.bincount(codes, minlength=len(labels))
-    ordered = table[rows]
-    kept = ordered if names.outcome is None else ordered.drop(names.outcome)
-    index = frame.index if library == "pandas" else None
-    offsets = np.concatenate(([0], np.cumsum(counts)))
-    instances = Instances(
-        prediction=numeric(ordered[names.prediction], f"column {names.prediction!r}"),
-        offsets=offsets,
-        origin=TableOrigin(kept, rows, labels, library, index),
-        outcome=_optional(ordered, names.outcome),
-        start=_optional(ordered, names.start),
-        item=None if item is None else item[rows].astype(np.int32),
-        item_names=item_names,
-        weight=_constant(_optional(ordered, names.weight), offsets, labels, names.weight),
-        cluster=_table_clusters(table, names.cluster, rows, offsets, labels),
-        value_range=value_range,
-    )
-    check_instances(instances)
-    _refuse_repeated_items(instances)
     return instances
 
 
@@ -113,21 +66,32 @@ def check_instances(instances: Instances) -> None:
         values = getattr(instances, name)
         if values is not None:
             _refuse_outside(values, name, instances, low, high)
-    weight = instances.weight
-    if weight is not None:
-        bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
-        if len(bad):
-            raise DataError(
-                f"weight is {weight[bad[0]]:g} at {instances.where(int(bad[0]))}. "
-                "Weights must be finite and not negative."
-            )
-        if not weight.sum() > 0:
-            raise DataError("all weights are zero: at least one instance must count.")
+    if instances.weight is not None:
+        _check_weights(instances.weight, instances)
+
+
+def _check_weights(weight: Floats, instances: Instances) -> None:
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        raise DataError(
+            f"weight is {weight[bad[0]]:g} at {instances.where(int(bad[0]))}. "
+            "Weights must be finite and not negative."
+        )
+    extreme = np.flatnonzero((weight > 0) & ((weight < SMALLEST) | (weight > LARGEST)))
+    if len(extreme):
+        raise DataError(
+            f"weight is {weight[extreme[0]]:g} at {instances.where(int(extreme[0]))}. Weights must "
+            f"be zero or in [{SMALLEST:g}, {LARGEST:g}]: multiply all of them by one number."
+        )
+    if not weight.any():
+        raise DataError("all weights are zero: at least one instance must count.")
 
 
 def _refuse_outside(
     values: Floats, name: str, instances: Instances, low: float, high: float
 ) -> None:
+    if _all_inside(values, low, high):
+        return
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)))
     if not len(bad):
         return
@@ -146,41 +110,67 @@ def _refuse_outside(
     )
 
 
+def _all_inside(values: Floats, low: float, high: float) -> bool:
+    """Whether all values are finite and in the range; no temporary. May say no for huge ones."""
+    pieces = threads.spans(1 << 18, len(values))
+
+    def inside(piece: int) -> bool:
+        some = values[slice(*pieces[piece])]
+        if low == -np.inf and high == np.inf:
+            with np.errstate(all="ignore"):
+                return bool(np.isfinite(some.sum()))
+        return bool(some.min() >= low and some.max() <= high)  # NaN is neither
+
+    return all(threads.run(inside, len(pieces)))
+
+
 def check_range(value_range: Any) -> tuple[float, float]:
     """Return (low, high) as floats, or refuse it."""
     expected = "a pair (low, high) of finite numbers with low < high"
     try:
-        low, high = (float(end) for end in value_range)
-    except (TypeError, ValueError):
+        low, high = value_range
+        numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
+        low, high = float(low), float(high)
+    except (TypeError, ValueError, OverflowError):
         raise refuse_argument(value_range, "value_range", "Instances", expected) from None
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    if not (numbers and np.isfinite(low) and np.isfinite(high) and low < high):
+        raise refuse_argument(value_range, "value_range", "Instances", expected)
+    if not SMALLEST <= high - low <= LARGEST:
+        expected = f"a pair (low, high) with high - low in [{SMALLEST:g}, {LARGEST:g}]"
         raise refuse_argument(value_range, "value_range", "Instances", expected)
     return low, high
 
 
 def numeric(values: Any, name: str) -> Floats:
-    """Any numbers as a contiguous float64 array; nulls become NaN."""
-    if hasattr(values, "dtype") and hasattr(values, "to_numpy") and hasattr(values, "fill_null"):
-        if not (values.dtype.is_numeric() or str(values.dtype) in ("Boolean", "Null")):
-            raise DataError(f"{name} holds {values.dtype}. It must hold numbers.")
-        values = values.cast(_float64()).fill_null(np.nan).to_numpy()
+    """Any numbers as a contiguous float64 array."""
+    array = _array(values, name)
     try:
-        array = np.asarray(values)
         if array.dtype.kind not in "bfiuO":
             raise ValueError
         return np.ascontiguousarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} cannot be read as numbers.") from None
+    except (TypeError, ValueError, OverflowError):
+        is_table = hasattr(type(values), "columns")
+        hint = " A table with one row per item comes in through Instances.from_table."
+        raise DataError(f"{name} cannot be read as numbers.{hint if is_table else ''}") from None
 
 
-def _float64() -> Any:
-    import polars as pl
-
-    return pl.Float64
+def _array(values: Any, name: str) -> NDArray[Any]:
+    """Any array-like as an array; refused where it is masked, or its rows differ in length."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise DataError(
+            f"{name} came as a masked array. Give a plain array: "
+            "available= says which items are on offer."
+        )
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(
+            f"{name} cannot be read as an array: do all rows have the same length?"
+        ) from None
 
 
 def _mask(available: ArrayLike, shape: tuple[int, int], like: str) -> Booleans:
-    mask = np.asarray(available)
+    mask = _array(available, "available")
     if mask.dtype != np.bool_ or mask.shape != shape:
         raise DataError(
             f"available has shape {mask.shape} and type {mask.dtype}. "
@@ -213,10 +203,10 @@ def _per_instance(values: ArrayLike | None, name: str, n: int) -> Floats | None:
 def _clusters(values: ArrayLike | None, n: int) -> Integers | None:
     if values is None:
         return None
-    array = np.asarray(values)
+    array = _array(values, "clusters")
     if array.shape != (n,):
         raise DataError(f"clusters have shape {array.shape}. They must have shape ({n},).")
-    null = np.array([value is None or value != value for value in array.tolist()])
+    null = np.array([_is_null(value) for value in array.tolist()])
     if null.any():
         raise DataError(
             f"cluster is null at instance {int(np.argmax(null))}. "
@@ -227,10 +217,18 @@ def _clusters(values: ArrayLike | None, n: int) -> Integers | None:
     return np.unique(array, return_inverse=True)[1].astype(np.int64)
 
 
+def _is_null(value: Any) -> bool:
+    """Whether it is None, NaN, NaT, or pandas' NA, which will not even say whether it is itself."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:
+        return True
+
+
 def _columns(
     columns: Mapping[str, ArrayLike] | None, shape: tuple[int, int]
 ) -> dict[str, NDArray[Any]]:
-    arrays = {name: np.asarray(column) for name, column in (columns or {}).items()}
+    arrays = {name: _array(column, f"column {name!r}") for name, column in (columns or {}).items()}
     for name, array in arrays.items():
         if name == "item":
             raise DataError(
@@ -242,119 +240,6 @@ def _columns(
                 f"(one entry per instance) or {shape} (one per item)."
             )
     return arrays
-
-
-def to_polars(frame: Any) -> tuple[Any, str]:
-    """The table as a Polars frame, and the library it came from."""
-    import polars as pl
-
-    if isinstance(frame, pl.LazyFrame):
-        return frame.collect(), "polars"
-    if isinstance(frame, pl.DataFrame):
-        return frame, "polars"
-    library = type(frame).__module__.split(".")[0]
-    if library == "pandas" and hasattr(frame, "columns"):
-        names = [str(name) for name in frame.columns]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(f"the table has two columns {twice!r}: rename or drop one.")
-        columns = (_pandas_column(frame.iloc[:, i]) for i in range(len(names)))
-        return pl.DataFrame(dict(zip(names, columns, strict=True))), "pandas"
-    if library not in ("pandas", "polars") and hasattr(frame, "__arrow_c_stream__"):
-        try:
-            return pl.DataFrame(frame), "arrow"
-        except pl.exceptions.PolarsError:
-            pass  # a stream of one column, which is no table
-    raise refuse_argument(
-        type(frame), "frame", "Instances.from_table", "a pandas, Polars or Arrow table"
-    )
-
-
-def _pandas_column(series: Any) -> Any:
-    """A column without pyarrow's help: numbers and times as they are, the rest as objects."""
-    import polars as pl
-
-    values = series.to_numpy()
-    if values.dtype.kind in "bfiuMm":
-        return pl.Series(values)
-    nulls = series.isna().to_numpy()
-    objects = [None if null else value for null, value in zip(nulls, values, strict=True)]
-    try:
-        return pl.Series(objects)
-    except (TypeError, pl.exceptions.PolarsError):  # of several types
-        if all(isinstance(value, Real | None) for value in objects):
-            return pl.Series(objects, dtype=pl.Float64, strict=False)
-        return pl.Series(objects, dtype=pl.Object)
-
-
-def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
-    """Codes 0, 1, ... in order of first appearance, and what they stand for."""
-    column = table[name]
-    null = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
-    if null.any():
-        row = int(null.arg_max())
-        raise DataError(
-            f"{role} column {name!r} is null in row {row} of the table. "
-            f"Every row must have its {role}: fill it, or drop the row."
-        )
-    labels = column.unique(maintain_order=True)
-    lookup = labels.to_frame().with_row_index("code of outrule")
-    joined = column.to_frame().join(
-        lookup, on=name, how="left", maintain_order="left", nulls_equal=True
-    )
-    return joined["code of outrule"].to_numpy().astype(np.int64), labels
-
-
-def _items(table: Any, name: str) -> tuple[Integers, tuple[Any, ...]]:
-    """Codes in sorted order, so that a table's row order never changes how a tie is broken."""
-    codes, labels = _codes(table, name, "item")
-    order = labels.arg_sort().to_numpy()
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[codes], tuple(labels.gather(order).to_list())
-
-
-def _optional(table: Any, name: str | None) -> Floats | None:
-    return None if name is None else numeric(table[name], f"column {name!r}")
-
-
-def _constant(
-    values: NDArray[Any] | None, offsets: Integers, labels: Any, name: str | None
-) -> NDArray[Any] | None:
-    """One value per instance, refused where rows of an instance differ."""
-    if values is None:
-        return None
-    first = values[offsets[:-1]]
-    expected = np.repeat(first, np.diff(offsets))
-    differs = (values != expected) & ((values == values) | (expected == expected))
-    if differs.any():
-        instance = int(np.searchsorted(offsets, np.argmax(differs), side="right")) - 1
-        raise DataError(
-            f"column {name!r} differs between rows of instance {labels[instance]!r}. "
-            "It must be constant within an instance."
-        )
-    return first
-
-
-def _table_clusters(
-    table: Any, name: str | None, rows: Integers, offsets: Integers, labels: Any
-) -> Integers | None:
-    if name is None:
-        return None
-    codes, _ = _codes(table, name, "cluster")
-    return _constant(codes[rows], offsets, labels, name)
-
-
-def _refuse_repeated_items(instances: Instances) -> None:
-    if instances.item is None or instances.item_names is None:
-        return
-    same = (np.diff(instances.item) == 0) & (np.diff(instances.instance) == 0)
-    if same.any():
-        flat = int(np.argmax(same)) + 1
-        raise DataError(
-            f"item {instances.item_names[instances.item[flat]]!r} is offered twice, again at "
-            f"{instances.where_flat(flat)}. An instance offers an item once: drop the row."
-        )
 
 
 def weights_only(weights: ArrayLike, available: ArrayLike | None) -> Instances:
@@ -371,7 +256,6 @@ def weights_only(weights: ArrayLike, available: ArrayLike | None) -> Instances:
         prediction=origin.gather(array),
         offsets=np.concatenate(([0], np.cumsum(counts))),
         origin=origin,
-        item=origin.flat_column("item").astype(np.int32),
     )
     _refuse_outside(instances.prediction, "weight", instances, -np.inf, np.inf)
     return instances

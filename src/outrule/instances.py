@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,8 +28,6 @@ class Instances:
     ----------
     prediction, outcome, start : arrays of shape (n_items_in_all,); the last two may be None
     offsets : array of shape (n + 1,)
-    item : array of shape (n_items_in_all,) or None
-        Which item it is across instances: the column of an array, or a code of ``item_names``.
     item_names : tuple or None
         What the codes of a table's item column stand for.
     weight : array of shape (n,) or None
@@ -45,7 +43,7 @@ class Instances:
     origin: Origin
     outcome: Floats | None = None
     start: Floats | None = None
-    item: NDArray[np.int32] | None = None
+    codes: NDArray[np.int32] | None = None  # of a table's items
     item_names: tuple[Any, ...] | None = None
     weight: Floats | None = None
     cluster: Integers | None = None
@@ -65,6 +63,8 @@ class Instances:
         value_range: tuple[float, float] = (0.0, 1.0),
     ) -> Instances:
         """Instances that offer (up to) the same m items.
+
+        Arrays are not copied where they have the right type: do not write into them afterwards.
 
         Parameters
         ----------
@@ -104,11 +104,15 @@ class Instances:
     ) -> Instances:
         """Instances from a table with one row per item; arguments name its columns.
 
+        Names are compared as text, so that ``instance=0`` finds the column 0 of a pandas frame.
+
         Parameters
         ----------
         frame : pandas, Polars or Arrow table
             Rows of one instance need not stand together. Columns that are not named here are kept
-            for the rules; the outcome is hidden from them.
+            for the rules; the outcome is hidden from them. What Polars has no type for (pandas'
+            periods, intervals and complex numbers, or several types in one column) the rules see
+            as Python objects; such a column cannot be the instance, the item or the cluster.
         instance : the instance a row belongs to
         item : what the item is, across instances (needed by multipliers, ``Fixed`` and per-item
             isotonic regression)
@@ -122,10 +126,10 @@ class Instances:
         >>> data.prediction, data.offsets
         (array([0.2, 0.7, 0.5]), array([0, 2, 3]))
         """
-        from outrule import doors
+        from outrule import tables
 
-        names = doors.Schema(instance, prediction, outcome, item, start, weight, cluster)
-        return doors.from_table(frame, names, value_range)
+        names = tables.Schema(instance, prediction, outcome, item, start, weight, cluster)
+        return tables.from_table(frame, names, value_range)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -138,6 +142,26 @@ class Instances:
         return None
 
     @cached_property
+    def item(self) -> NDArray[np.int32] | None:
+        """Which item each is: the column of an array, or a code of ``item_names``."""
+        if isinstance(self.origin, ArrayOrigin):
+            return self.origin.flat_column("item").astype(np.int32)
+        return self.codes
+
+    @property
+    def names_of_items(self) -> Sequence[Any] | None:
+        """What the codes stand for: ``range(m)`` for arrays, None for a table without items."""
+        if isinstance(self.origin, ArrayOrigin):
+            return range(self.origin.shape[1])
+        return self.item_names
+
+    @property
+    def first_number(self) -> int:
+        """The caller's number of the first instance; 0 for a table, whose instances have names."""
+        numbers = getattr(self.origin, "numbers", None)
+        return 0 if numbers is None or not len(numbers) else int(numbers[0])
+
+    @cached_property
     def instance(self) -> Integers:
         """The instance of every item, shape (n_items_in_all,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
@@ -146,9 +170,11 @@ class Instances:
     def fingerprint(self) -> str:
         """SHA-256 of everything that numbers depend on."""
         digest = hashlib.sha256(repr((self.value_range, self.item_names)).encode())
-        for name in ("prediction", "outcome", "offsets", "start", "item", "weight", "cluster"):
+        for name in ("prediction", "outcome", "offsets", "start", "codes", "weight", "cluster"):
             array = getattr(self, name)
             digest.update(name.encode() if array is None else np.ascontiguousarray(array).data)
+        if isinstance(self.origin, ArrayOrigin) and self.origin.available is not None:
+            digest.update(np.packbits(self.origin.available).data)
         for name, column in self.origin.all_columns():
             digest.update(repr((name, str(column.dtype), column.shape)).encode())
             plain = column.dtype.kind != "O"
@@ -192,11 +218,10 @@ class Instances:
         """Some items of one instance in the caller's words."""
         if not len(flat):
             return "no item"
-        if self.item is None:
+        names = self.names_of_items
+        if self.item is None or names is None:
             return f"rows {self.origin.rows[flat].tolist()}"  # type: ignore[attr-defined] # a table
-        codes = self.item[flat].tolist()
-        names = codes if self.item_names is None else [self.item_names[code] for code in codes]
-        return f"items {names}"
+        return f"items {[names[code] for code in self.item[flat].tolist()]}"
 
     def take(self, chosen: Integers) -> Instances:
         """Some of the instances, in the given order."""
@@ -210,7 +235,7 @@ class Instances:
             origin=self.origin.take(chosen, flat),
             outcome=None if self.outcome is None else self.outcome[flat],
             start=None if self.start is None else self.start[flat],
-            item=None if self.item is None else self.item[flat],
+            codes=None if self.codes is None else self.codes[flat],
             weight=None if self.weight is None else self.weight[chosen],
             cluster=None if self.cluster is None else self.cluster[chosen],
         )
@@ -219,7 +244,18 @@ class Instances:
         """The instances from ``start`` to ``stop``; cheap."""
         if start == 0 and stop == len(self):
             return self
-        return self.take(np.arange(start, stop))
+        flat = slice(int(self.offsets[start]), int(self.offsets[stop]))
+        return replace(
+            self,
+            prediction=self.prediction[flat],
+            offsets=self.offsets[start : stop + 1] - self.offsets[start],
+            origin=self.origin.slice(start, stop, flat),
+            outcome=None if self.outcome is None else self.outcome[flat],
+            start=None if self.start is None else self.start[flat],
+            codes=None if self.codes is None else self.codes[flat],
+            weight=None if self.weight is None else self.weight[start:stop],
+            cluster=None if self.cluster is None else self.cluster[start:stop],
+        )
 
     def view(self) -> View:
         """What a rule may see."""
@@ -227,9 +263,10 @@ class Instances:
 
     def mark(self, picks: Picks) -> Booleans:
         """Decisions as a flat boolean column, True where an item is chosen."""
+        from outrule.kernels import tally
+
         marks = np.zeros(len(self.prediction), dtype=np.bool_)
-        chosen = picks >= 0
-        marks[(self.offsets[:-1, None] + picks)[chosen]] = True
+        tally.mark_picks(picks, self.offsets, marks)
         return marks
 
 
@@ -238,7 +275,8 @@ class View:
 
     For arrays everything has shape (n, m), or (n, 1) for a column of the instances, and
     ``predictions`` is NaN where an item is not on offer. For a table everything has one entry per
-    row, the rows of an instance together; ``frame`` is the table itself (Polars).
+    row, the rows of an instance together; ``frame`` is the table itself (Polars). Arrays are
+    read-only.
     """
 
     def __init__(self, instances: Instances) -> None:
@@ -247,15 +285,13 @@ class View:
     @cached_property
     def predictions(self) -> Floats:
         """The original predictions."""
-        view = self._instances.origin.spread(self._instances.prediction).view()
-        view.flags.writeable = False
-        return view
+        return _read_only(self._instances.origin.spread(self._instances.prediction))
 
     @property
     def instance(self) -> Integers:
         """Number of the instance within this view: (n, 1) for arrays, one per row for a table."""
         if isinstance(self._instances.origin, TableOrigin):
-            return self._instances.instance
+            return _read_only(self._instances.instance)
         return np.arange(len(self._instances))[:, None]
 
     @property
@@ -263,7 +299,14 @@ class View:
         """The table, as a Polars frame."""
         if not isinstance(self._instances.origin, TableOrigin):
             raise DataError("These instances came as arrays, not as a table: use view['column'].")
-        return self._instances.origin.frame
+        return self._instances.origin.frame.clone()
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return self._instances.origin.column(name)
+        return _read_only(self._instances.origin.column(name))
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers; a rule must not write into the caller's array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -160,5 +160,5 @@ def _mean(instances: Instances, per_item: Floats) -> float:
 
 def _optimum(problem: Problem, instances: Instances, calibrated: Any) -> float:
     prediction = _calibrated(instances, calibrated)
-    marks = instances.mark(problem.pick(prediction, problem.lay(instances)))
+    marks = instances.mark(problem.pick_on_threads(prediction, problem.lay(instances)))
     return _mean(instances, instances.require_outcome("the value") * marks)

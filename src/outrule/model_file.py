@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from outrule import check, problems, rules, start
 from outrule.arguments import DataError, check_number
 from outrule.boosting import Round, Status
 from outrule.doors import check_range
+from outrule.model import Model
 from outrule.patches import Patch
 
 if TYPE_CHECKING:
@@ -26,34 +28,11 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        problems.BestAction,
-        problems.Classification,
-        problems.Rejection,
-        problems.TopK,
-        problems.PartitionMatroid,
-        problems.GraphicMatroid,
-        problems.LaminarMatroid,
-        problems.TransversalMatroid,
-        problems.LinearMatroid,
-        problems.Matroid,
-        problems.Matching,
-        problems.GreedyMatching,
-        problems.Assignment,
-        problems.LinearProblem,
-        problems.Oracle,
-        rules.Multiplier,
-        rules.Reweight,
-        rules.Choose,
-        rules.Fixed,
-        check.FreshBatches,
-        check.PrivateReuse,
-        check.Reuse,
-        check.FixedStep,
-        check.LineSearch,
-        start.Isotonic,
-    )
+    name: kind
+    for room in (problems, rules, check, start)
+    for name, kind in vars(room).items()
+    if isinstance(kind, type) and is_dataclass(kind) and not inspect.isabstract(kind)
+    if issubclass(kind, (problems.Problem, rules.Rule, check.Check, check.Step, start.Isotonic))
 }
 
 
@@ -110,32 +89,31 @@ def load(
 
 def describe(calibrator: DecisionCalibrator) -> dict[str, Any]:
     """The model as plain values."""
-    isotonic = calibrator.isotonic_
+    model = calibrator.model_
+    curves = model.isotonic.curves
     return {
         "format": FORMAT,
         "library": outrule.__version__,
-        "problem": _encode(calibrator.problem),
-        "rules": [_encode(rule) for rule in calibrator.rules],
-        "epsilon": float(calibrator.epsilon),
+        "problem": _encode(model.problem),
+        "rules": [_encode(rule) for rule in model.rules],
+        "epsilon": model.epsilon,
         "check": _encode(calibrator.check),
         "step": _encode(calibrator.step),
-        "start": _encode(calibrator.start),
+        "start": _encode(model.start),
         "max_rounds": _plain(calibrator.max_rounds),
         "random_state": _plain(calibrator.random_state),
-        "tolerance": float(calibrator.tolerance_),
-        "k": int(calibrator.k_),
-        "n_items": calibrator.n_items_,
-        "value_range": list(calibrator.value_range_),
-        "has_start": calibrator.has_start_,
-        "status": calibrator.status_.value,
-        "patches": [[patch.test, patch.step] for patch in calibrator.patches_],
-        "history": [list(row) for row in calibrator.history_],
-        "rule_values": calibrator.rule_values_.tolist(),
-        "weight_seen": calibrator.weight_seen_,
-        "isotonic": [
-            [_plain(name), x.tolist(), y.tolist()] for name, (x, y) in isotonic.curves.items()
-        ],
-        "training_data": calibrator.fingerprints_,
+        "tolerance": model.tolerance,
+        "k": model.k,
+        "n_items": model.n_items,
+        "value_range": list(model.value_range),
+        "has_start": model.has_start,
+        "status": model.status.value,
+        "patches": [[patch.test, patch.step] for patch in model.patches],
+        "history": [list(row) for row in model.history],
+        "rule_values": model.rule_values.tolist(),
+        "weight_seen": model.weight_seen,
+        "isotonic": [[_plain(name), x.tolist(), y.tolist()] for name, (x, y) in curves.items()],
+        "training_data": list(model.fingerprints),
     }
 
 
@@ -186,31 +164,40 @@ def _restore(content: dict[str, Any], functions: Mapping[str, Any]) -> DecisionC
         max_rounds=content["max_rounds"],
         random_state=content["random_state"],
     )
-    calibrator.check_parameters()
-    n_rules = len(calibrator.rules)
-    calibrator.patches_ = [_patch(test, step, n_rules) for test, step in content["patches"]]
-    calibrator.history_ = [Round(*row) for row in content["history"]]
-    calibrator.status_ = Status(content["status"])
-    calibrator.tolerance_ = check_number(content["tolerance"], "tolerance", "load", 0)
-    calibrator.k_ = _count(content["k"], "k")
-    n_items = content["n_items"]
-    calibrator.n_items_ = None if n_items is None else _count(n_items, "n_items")
-    calibrator.value_range_ = check_range(content["value_range"])
-    calibrator.has_start_ = content["has_start"]
-    if type(calibrator.has_start_) is not bool:
+    settings = calibrator.check_parameters()
+    n_rules, n_items = len(settings.rules), content["n_items"]
+    if type(content["has_start"]) is not bool:
         raise ValueError("has_start")
-    calibrator.rule_values_ = _vector(content["rule_values"])
-    if len(calibrator.rule_values_) != n_rules:
-        raise ValueError("rule values")
-    calibrator.best_rule_ = int(np.argmax(calibrator.rule_values_))
-    calibrator.weight_seen_ = check_number(content["weight_seen"], "weight_seen", "load", 0)
-    calibrator.isotonic_ = start.FittedIsotonic(
-        {name: _curve(x, y) for name, x, y in content["isotonic"]}
+    calibrator.model_ = Model(
+        problem=calibrator.problem,
+        rules=settings.rules,
+        epsilon=float(calibrator.epsilon),
+        start=calibrator.start,
+        tolerance=check_number(content["tolerance"], "tolerance", "load", 0),
+        k=_count(content["k"], "k"),
+        value_range=check_range(content["value_range"]),
+        n_items=None if n_items is None else _count(n_items, "n_items"),
+        has_start=content["has_start"],
+        isotonic=_isotonic(content["isotonic"], n_items),
+        patches=tuple(_patch(test, step, n_rules) for test, step in content["patches"]),
+        history=tuple(Round(*row) for row in content["history"]),
+        status=Status(content["status"]),
+        rule_values=_vector(content["rule_values"]),
+        weight_seen=check_number(content["weight_seen"], "weight_seen", "load", 0),
+        fingerprints=tuple(str(fingerprint) for fingerprint in content["training_data"]),
     )
-    if start.POOLED not in calibrator.isotonic_.curves:
-        raise ValueError("isotonic")
-    calibrator.fingerprints_ = [str(fingerprint) for fingerprint in content["training_data"]]
+    if len(calibrator.model_.rule_values) != n_rules:
+        raise ValueError("rule values")
     return calibrator
+
+
+def _isotonic(rows: Any, n_items: int | None) -> start.FittedIsotonic:
+    curves = {name: _curve(x, y) for name, x, y in rows}
+    items = range(n_items or 0)
+    every = len(curves) == len(items) and all(name in items for name in curves)
+    if start.POOLED not in curves and not every:
+        raise ValueError("isotonic")
+    return start.FittedIsotonic(curves)
 
 
 def _patch(test: Any, step: Any, n_rules: int) -> Patch:

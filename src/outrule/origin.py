@@ -27,7 +27,7 @@ class Origin(ABC):
 
     @abstractmethod
     def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
-        """The flat column of what a rule answered; raises ValueError if it has another shape."""
+        """The flat column of what a rule sees or answered; ValueError if it has another shape."""
 
     def outside(self, answer: NDArray[Any]) -> tuple[int, int] | None:
         """The first (instance, item) that a rule chose although it is not on offer."""
@@ -54,6 +54,10 @@ class Origin(ABC):
         """The origin of some of the instances."""
 
     @abstractmethod
+    def slice(self, start: int, stop: int, flat: slice) -> Origin:
+        """The origin of the instances from ``start`` to ``stop``."""
+
+    @abstractmethod
     def where(self, instance: int, position: int | None, flat: int) -> str:
         """A place in the caller's words."""
 
@@ -71,6 +75,7 @@ class ArrayOrigin(Origin):
     shape: tuple[int, int]
     available: Booleans | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    numbers: Integers | None = None  # the caller's number of every instance; None: 0, 1, ...
 
     def restore(self, flat: NDArray[Any], fill: Any) -> NDArray[Any]:
         if self.available is None:
@@ -84,6 +89,8 @@ class ArrayOrigin(Origin):
         return self.restore(flat, np.nan)
 
     def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
+        if answer.ndim != 2:  # one number per instance would pass for one per item where n is m
+            raise ValueError(f"an answer of {answer.ndim} dimensions")
         full = np.broadcast_to(answer, self.shape)
         return full.ravel() if self.available is None else full[self.available]
 
@@ -121,14 +128,24 @@ class ArrayOrigin(Origin):
             (len(chosen), self.shape[1]),
             None if self.available is None else self.available[chosen],
             {name: column[chosen] for name, column in self.columns.items()},
+            chosen if self.numbers is None else self.numbers[chosen],
+        )
+
+    def slice(self, start: int, stop: int, flat: slice) -> ArrayOrigin:
+        return ArrayOrigin(
+            (stop - start, self.shape[1]),
+            None if self.available is None else self.available[start:stop],
+            {name: column[start:stop] for name, column in self.columns.items()},
+            np.arange(start, stop) if self.numbers is None else self.numbers[start:stop],
         )
 
     def where(self, instance: int, position: int | None, flat: int) -> str:
+        name = f"instance {instance if self.numbers is None else self.numbers[instance]}"
         if position is None:
-            return f"instance {instance}"
+            return name
         if self.available is not None:
             position = int(np.flatnonzero(self.available[instance])[position])
-        return f"instance {instance}, item {position}"
+        return f"{name}, item {position}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +177,9 @@ class TableOrigin(Origin):
         return flat
 
     def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
-        return np.broadcast_to(answer, self.rows.shape)
+        if answer.shape != self.rows.shape:
+            raise ValueError(f"an answer of shape {answer.shape}")
+        return answer
 
     def flatten(self, column: Any) -> NDArray[Any]:
         array = np.asarray(column)
@@ -173,7 +192,10 @@ class TableOrigin(Origin):
     def column(self, name: str) -> NDArray[Any]:
         if name not in self.frame.columns:
             raise missing(name, self.frame.columns)
-        return np.asarray(self.frame[name].to_numpy())
+        column = self.frame[name]
+        if str(column.dtype) in ("Int128", "UInt128"):  # which NumPy does not have
+            return np.array(column.to_list(), dtype=object)
+        return np.asarray(column.to_numpy())
 
     def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         yield from ((name, self.column(name)) for name in self.frame.columns)
@@ -185,6 +207,11 @@ class TableOrigin(Origin):
         return replace(
             self, frame=self.frame[flat], rows=self.rows[flat], labels=self.labels.gather(chosen)
         )
+
+    def slice(self, start: int, stop: int, flat: slice) -> TableOrigin:
+        labels = self.labels.slice(start, stop - start)
+        frame = self.frame.slice(flat.start, flat.stop - flat.start)
+        return replace(self, frame=frame, rows=self.rows[flat], labels=labels)
 
     def where(self, instance: int, position: int | None, flat: int) -> str:
         name = f"instance {self.labels[instance]!r}"

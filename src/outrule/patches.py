@@ -9,11 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from outrule import threads
 from outrule.arrays import Floats
-from outrule.audit import BLOCK, OPTIMISER, decide_all
+from outrule.audit import OPTIMISER
+from outrule.decisions import BLOCK, compact, decide_all
 from outrule.instances import Instances
-from outrule.problems import Layout, Problem
+from outrule.problems import BestAction, Layout, Problem
 from outrule.rules import Rule
+
+PIECE = 8192  # instances that one thread patches before it takes others
+
+Range = tuple[float, float]
+Span = tuple[int, int]
 
 
 class Patch(NamedTuple):
@@ -42,20 +49,54 @@ def apply_patches(
     picks: NDArray[Any],
     problem: Problem,
     layout: Layout,
-    value_range: tuple[float, float],
+    value_range: Range,
 ) -> None:
-    """Apply patches in order, in place; ``picks`` holds the rules' decisions, (n_rules, n, k)."""
+    """Apply patches in order, in place, pieces of the instances on threads.
+
+    ``picks`` holds the decisions of the rules, (n_rules, k, n).
+    """
+    pieces = threads.spans(PIECE, len(layout))
+
+    def apply(piece: int) -> None:
+        _apply(prediction, patches, picks, problem, layout, value_range, pieces[piece])
+
+    # A function of the caller's is not called from other threads.
+    with threads.using(threads.n_threads() if problem.threaded else 1):
+        threads.run(apply, len(pieces))
+
+
+def _apply(
+    prediction: Floats,
+    patches: Sequence[Patch],
+    picks: NDArray[Any],
+    problem: Problem,
+    layout: Layout,
+    value_range: Range,
+    span: Span,
+) -> None:
+    """Apply patches to the instances of one span; runs of rules' patches in one call."""
+    from outrule.kernels import tally
+
+    if isinstance(problem, BestAction) and not problem.simplex:
+        order, steps = _columns(patches)
+        tally.patch_best(prediction, layout.offsets, picks, order, steps, value_range, span)
+        return
+    part, first, last = layout.slice(*span), layout.offsets[span[0]], layout.offsets[span[1]]
     for own, run in groupby(patches, key=lambda patch: patch.test == OPTIMISER):
         if not own:
-            batch = list(run)
-            order = np.asarray([patch.test for patch in batch], dtype=np.int64)
-            steps = np.asarray([patch.step for patch in batch])
-            move(prediction, picks, order, steps, problem, layout, value_range)
+            order, steps = _columns(list(run))
+            move(prediction, picks, order, steps, problem, layout, value_range, span)
             continue
         for patch in run:
-            chosen = problem.pick(prediction, layout)[None]
-            step = np.asarray([patch.step])
-            move(prediction, chosen, np.zeros(1, np.int64), step, problem, layout, value_range)
+            some = prediction[first:last]
+            chosen = compact(problem.pick(some, part), layout)[None]
+            order, steps = np.zeros(1, np.int64), np.asarray([patch.step])
+            move(some, chosen, order, steps, problem, part, value_range, (0, len(part)))
+
+
+def _columns(patches: Sequence[Patch]) -> tuple[NDArray[np.int64], Floats]:
+    order = np.asarray([patch.test for patch in patches], dtype=np.int64)
+    return order, np.asarray([patch.step for patch in patches], dtype=np.float64)
 
 
 def move(
@@ -65,16 +106,17 @@ def move(
     steps: Floats,
     problem: Problem,
     layout: Layout,
-    value_range: tuple[float, float],
+    value_range: Range,
+    span: Span,
 ) -> None:
     """Move the items of ``picks[order[t]]`` by ``steps[t]`` for every t, projecting after each."""
     from outrule.kernels import tally
 
     if problem.simplex:
         frozen = layout.per_item["frozen"]
-        tally.patch_simplex(prediction, layout.offsets, picks, order, steps, frozen)
+        tally.patch_simplex(prediction, layout.offsets, picks, order, steps, frozen, span)
     else:
-        tally.patch_box(prediction, layout.offsets, picks, order, steps, *value_range)
+        tally.patch_box(prediction, layout.offsets, picks, order, steps, value_range, span)
 
 
 def replay(
@@ -94,8 +136,7 @@ def replay(
     chosen_rules = [rules[test] for test in used]
     layout = problem.lay(instances)
     prediction = first_point(start, problem, layout)
-    for first in range(0, len(layout), BLOCK):
-        last = min(first + BLOCK, len(layout))
+    for first, last in threads.spans(BLOCK, len(layout)):
         block, part = instances.slice(first, last), layout.slice(first, last)
         picks = decide_all(chosen_rules, block, problem, part)
         flat = prediction[layout.offsets[first] : layout.offsets[last]]

@@ -54,7 +54,7 @@ class Multiplier(Rule):
         try:
             values = np.array(list(self.vector.values()) if is_mapping else self.vector, np.float64)
             good = values.ndim == 1 and len(values) > 0 and bool(np.isfinite(values).all())
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             good = False
         if not good:
             expected = "a non-empty vector (or a mapping) of finite numbers"
@@ -64,37 +64,38 @@ class Multiplier(Rule):
             object.__setattr__(self, "vector", dict(zip(self.vector, values.tolist(), strict=True)))
         else:
             object.__setattr__(self, "vector", values)
-        if not self.name:
+        if self.name == "":
             key = repr(
                 sorted(map(repr, self.vector.items())) if is_mapping else self.vector.tolist()
             )
             name = f"multiplier {hashlib.sha256(key.encode()).hexdigest()[:8]}"
             object.__setattr__(self, "name", name)
+        _check_name(self)
 
     def __repr__(self) -> str:
         vector = self.vector if isinstance(self.vector, dict) else self.vector.tolist()
         return f"Multiplier({vector}, name={self.name!r})"
 
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
-        scale = self._per_item(instances)
+        scale = self.per_item(instances)
         if layout.width is not None:
             return problem.pick(instances.prediction, layout, scale)
         return problem.pick(instances.prediction * scale[instances.item], layout)
 
-    def _per_item(self, instances: Instances) -> Floats:
-        """The multiplier of every item code."""
-        if instances.item is None:
+    def per_item(self, instances: Instances) -> Floats:
+        """The multiplier of every item code, shape (n_codes,)."""
+        names = instances.names_of_items
+        if names is None:
             raise DataError(
                 f"rule {self.name!r} multiplies items: name the item column with item=."
             )
-        names: Sequence[Any] | None = instances.item_names
-        if names is None:
-            names = range(instances.origin.shape[1])  # type: ignore[attr-defined] # arrays
-            if not isinstance(self.vector, dict) and len(names) != len(self.vector):
+        if isinstance(names, range) and not isinstance(self.vector, dict):
+            if len(names) != len(self.vector):
                 raise DataError(
                     f"rule {self.name!r} has {len(self.vector)} multipliers, "
                     f"but the predictions have {len(names)} items."
                 )
+            return self.vector  # type: ignore[no-any-return] # made an array above
         known = self.vector if isinstance(self.vector, dict) else dict(enumerate(self.vector))
         for name in names:
             if name not in known:
@@ -110,9 +111,9 @@ class Reweight(Rule):
     ----------
     name : str
     function : function
-        ``function(view) -> weights`` in the shape of ``view.predictions``. The :class:`View` has
-        the columns too, ``view["pickup_km"]``. It is called on blocks of instances, so it must
-        decide every instance on its own.
+        ``function(view) -> weights`` in the shape of ``view.predictions``; for arrays also (1, m)
+        or (n, 1). The :class:`View` has the columns too, ``view["pickup_km"]``. It is called on
+        blocks of instances, so it must decide every instance on its own.
 
     Examples
     --------
@@ -123,23 +124,19 @@ class Reweight(Rule):
     function: Callable[[View], ArrayLike]
 
     def __post_init__(self) -> None:
-        _check_named(self, self.function)
+        _check_name(self)
+        _check_function(self)
 
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
-        weights = _answer(self, instances)
-        try:
-            if weights.dtype.kind not in "bfiu":
-                raise TypeError
-            flat = np.ascontiguousarray(instances.origin.gather(weights), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise _wrong_shape(self.name, "weights", weights, instances) from None
+        _, weights = _answer(self, instances, "bfiu", "weights")
+        flat = np.ascontiguousarray(weights, dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(flat))
         if len(bad):
             raise DataError(
                 f"rule {self.name!r} gave the weight {flat[bad[0]]} at "
                 f"{instances.where_flat(int(bad[0]))}. Weights must be finite."
             )
-        return problem.pick(flat, layout)
+        return problem.pick_on_threads(flat, layout)
 
 
 @dataclass(frozen=True)
@@ -150,7 +147,8 @@ class Choose(Rule):
     ----------
     name : str
     function : function
-        ``function(view) -> booleans`` in the shape of ``view.predictions``, True where chosen.
+        ``function(view) -> booleans`` in the shape of ``view.predictions``, True where chosen; for
+        arrays also (1, m) or (n, 1).
 
     Examples
     --------
@@ -161,16 +159,12 @@ class Choose(Rule):
     function: Callable[[View], ArrayLike]
 
     def __post_init__(self) -> None:
-        _check_named(self, self.function)
+        _check_name(self)
+        _check_function(self)
 
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
-        answer = _answer(self, instances)
-        try:
-            if answer.dtype != np.bool_:
-                raise ValueError
-            marks = np.ascontiguousarray(instances.origin.gather(answer))
-        except ValueError:
-            raise _wrong_shape(self.name, "booleans", answer, instances) from None
+        answer, flat = _answer(self, instances, "b", "booleans")
+        marks = np.ascontiguousarray(flat)
         outside = instances.origin.outside(answer)
         if outside is not None:
             raise DataError(
@@ -196,13 +190,14 @@ class Fixed(Rule):
     name: str = ""
 
     def __post_init__(self) -> None:
-        if not self.name:
+        if self.name == "":
             object.__setattr__(self, "name", f"always {self.item}")
+        _check_name(self)
 
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
         marks = self._marks(instances)
         offered = np.add.reduceat(marks, layout.offsets[:-1], dtype=np.int64) == 1
-        picks = problem.pick(instances.prediction, layout)
+        picks = problem.pick_on_threads(instances.prediction, layout)
         bad = np.flatnonzero(offered & ~problem.feasible(marks, layout))
         if len(bad):
             raise infeasible(self.name, marks, int(bad[0]), instances, problem)
@@ -216,12 +211,12 @@ class Fixed(Rule):
             )
 
     def _marks(self, instances: Instances) -> Booleans:
-        if instances.item is None:
-            raise DataError(f"rule {self.name!r} names an item: name the item column with item=.")
-        names: Sequence[Any] | None = instances.item_names
+        names = instances.names_of_items
         if names is None:
-            names = range(instances.origin.shape[1])  # type: ignore[attr-defined] # arrays
-            if self.item not in names:
+            raise DataError(f"rule {self.name!r} names an item: name the item column with item=.")
+        if isinstance(names, range):
+            is_number = not isinstance(self.item, bool | np.bool_)  # though True equals 1
+            if not (is_number and self.item in names):
                 raise DataError(f"rule {self.name!r} names item {self.item!r} of {len(names)}.")
         code = names.index(self.item) if self.item in names else -1
         return np.asarray(instances.item == code)
@@ -325,26 +320,36 @@ def infeasible(
     )
 
 
-def _check_named(rule: Any, function: Any) -> None:
-    owner = type(rule).__name__
+def _check_name(rule: Rule) -> None:
     if not isinstance(rule.name, str) or not rule.name:
-        raise refuse_argument(rule.name, "name", owner, "a non-empty str")
-    if not callable(function):
-        raise refuse_argument(function, "function", owner, "a function of one View")
+        raise refuse_argument(rule.name, "name", type(rule).__name__, "a non-empty str")
 
 
-def _answer(rule: Reweight | Choose, instances: Instances) -> NDArray[Any]:
+def _check_function(rule: Reweight | Choose) -> None:
+    if not callable(rule.function):
+        owner = type(rule).__name__
+        raise refuse_argument(rule.function, "function", owner, "a function of one View")
+
+
+def _answer(
+    rule: Reweight | Choose, instances: Instances, kinds: str, expected: str
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What the rule answered, as an array and flat; refused where it has another shape or type."""
     try:
         answer: Any = rule.function(instances.view())
     except Exception as error:
         error.add_note(f"raised inside rule {rule.name!r}")
         raise
-    return np.asarray(answer)
-
-
-def _wrong_shape(rule: str, expected: str, answer: NDArray[Any], instances: Instances) -> DataError:
+    words = "rows of several lengths"
+    try:
+        array = np.asarray(answer)
+        words = f"{array.dtype} of shape {array.shape}"
+        if array.dtype.kind in kinds:
+            return array, instances.origin.gather(array)
+    except ValueError:
+        pass
     shape = instances.view().predictions.shape
-    return DataError(
-        f"rule {rule!r} returned {answer.dtype} of shape {answer.shape}. "
+    raise DataError(
+        f"rule {rule.name!r} returned {words}. "
         f"It must return {expected} of shape {shape}, like the predictions it was given."
     )

@@ -10,10 +10,11 @@ import numpy as np
 from outrule import theory
 from outrule.arguments import DataError, refuse_argument
 from outrule.arrays import Booleans, Floats
-from outrule.audit import OPTIMISER, Audit, Part, prepare, rule_values, squared_error
+from outrule.audit import Audit, audit, prepare, rule_values, squared_error
 from outrule.check import Check, FixedStep, FreshBatches, Reuse, Step
 from outrule.instances import Instances
-from outrule.patches import Patch, apply_patches, first_point, move
+from outrule.ledger import Ledger
+from outrule.patches import Patch, apply_patches, first_point
 from outrule.problems import Problem
 from outrule.rules import Rule
 
@@ -23,8 +24,8 @@ class Source(Protocol):
 
     weight: float  # of the instances seen so far
 
-    def next(self, patches: Sequence[Patch]) -> tuple[Part, Floats] | None:
-        """The instances of the next round with the current predictions on them."""
+    def look(self, patches: Sequence[Patch]) -> Audit | None:
+        """The audit of the next round, after these patches; None when the data is used up."""
 
     def patched(self, patch: Patch, found: Audit) -> None:
         """Hear of a new patch."""
@@ -46,18 +47,25 @@ class SameData:
         self.part = prepare(instances, problem, rules)
         self.prediction = first_point(start, problem, self.part.layout)
         self.weight = instances.total_weight()
+        # On the simplex a patch moves other items too, and with weights by other amounts.
+        quick = not problem.simplex and instances.weight is None
+        self.ledger = Ledger(self.part, self.prediction, problem) if quick else None
 
-    def next(self, patches: Sequence[Patch]) -> tuple[Part, Floats] | None:
-        return self.part, self.prediction
+    def look(self, patches: Sequence[Patch]) -> Audit | None:
+        if self.ledger is not None:
+            return self.ledger.audit()
+        return audit(self.part, self.prediction, self.problem)
 
-    def patched(self, patch: Patch, found: Audit | None) -> None:
-        value_range = self.part.instances.value_range
-        layout, picks = self.part.layout, self.part.picks
-        if patch.test != OPTIMISER or found is None:
-            apply_patches(self.prediction, [patch], picks, self.problem, layout, value_range)
-        else:  # the audit has just solved on these predictions
-            order, steps, picks = np.zeros(1, np.int64), np.asarray([patch.step]), found.optimiser
-            move(self.prediction, picks[None], order, steps, self.problem, layout, value_range)
+    def patched(self, patch: Patch, found: Audit) -> None:
+        if self.ledger is not None:
+            self.ledger.patch(patch, found)
+        else:
+            self.replayed(patch)
+
+    def replayed(self, patch: Patch) -> None:
+        """Apply a patch that was found elsewhere."""
+        layout, value_range = self.part.layout, self.part.instances.value_range
+        apply_patches(self.prediction, [patch], self.part.picks, self.problem, layout, value_range)
 
     def values(self) -> Floats:
         return rule_values(self.part)
@@ -91,7 +99,7 @@ class FreshData:
         self.size, self.position = size, 0
         self.sums, self.weight = np.zeros(len(rules)), 0.0
 
-    def next(self, patches: Sequence[Patch]) -> tuple[Part, Floats] | None:
+    def look(self, patches: Sequence[Patch]) -> Audit | None:
         first, last = self.position, self.position + self.size
         if last > len(self.instances):
             return None
@@ -107,7 +115,7 @@ class FreshData:
         weight = batch.total_weight()
         self.sums += weight * rule_values(part)
         self.weight += weight
-        return part, prediction
+        return audit(part, prediction, self.problem)
 
     def patched(self, patch: Patch, found: Audit) -> None:
         """The next batch will have it replayed."""
@@ -131,7 +139,7 @@ class Watch:
 
     def sees_no_progress(self, patch: Patch) -> bool:
         """Apply a patch; True when the error has not fallen for long enough."""
-        self.data.patched(patch, None)
+        self.data.replayed(patch)
         self.length += 1
         error = self._error()
         if error < self.best_error:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from outrule.arguments import DataError, check_number
+from outrule import threads
+from outrule.arguments import DataError, check_number, refuse_argument
 from outrule.arrays import Booleans, Floats, Integers
 from outrule.instances import Instances
 
@@ -34,6 +36,8 @@ class Isotonic:
     folds: int = 5
 
     def __post_init__(self) -> None:
+        if not isinstance(self.per_item, bool):
+            raise refuse_argument(self.per_item, "per_item", "Isotonic", "a bool")
         check_number(self.folds, "folds", "Isotonic", 2, low_open=False, integer=True)
 
     def fit(self, instances: Instances, frozen: Booleans | None = None) -> FittedIsotonic:
@@ -42,15 +46,19 @@ class Isotonic:
         x = instances.prediction[kept]
         y = instances.require_outcome("Isotonic.fit")[kept]
         weight = instances.normalised_weight()[instances.instance[kept]]
-        curves = {POOLED: _curve(x, y, weight)}
+        curves: dict[Any, tuple[Floats, Floats]] = {}
         if self.per_item and instances.item is not None:
-            item = instances.item[kept]
-            order = np.argsort(item, kind="stable")
-            codes, starts = np.unique(item[order], return_index=True)
-            for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True):
-                name = code if instances.item_names is None else instances.item_names[code]
-                if weight[rows].any():
-                    curves[name] = _curve(x[rows], y[rows], weight[rows])
+            groups = [
+                (name, rows)
+                for name, rows in _rows_by_item(instances, instances.item[kept])
+                if weight[rows].any()
+            ]
+            fitted = threads.run(
+                lambda i: _curve(*(array[groups[i][1]] for array in (x, y, weight))), len(groups)
+            )
+            curves = {name: curve for (name, _), curve in zip(groups, fitted, strict=True)}
+        if len(curves) != getattr(instances.origin, "shape", (0, -1))[1]:
+            curves[POOLED] = _curve(x, y, weight)  # for items that have no curve of their own
         return FittedIsotonic(curves)
 
     def cross_fit(
@@ -96,12 +104,11 @@ class FittedIsotonic:
 
     def apply(self, instances: Instances, frozen: Booleans | None = None) -> Floats:
         """The calibrated predictions, flat."""
-        result = np.interp(instances.prediction, *self.curves[POOLED])
-        if len(self.curves) > 1 and instances.item is not None:
-            order = np.argsort(instances.item, kind="stable")
-            codes, starts = np.unique(instances.item[order], return_index=True)
-            for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True):
-                name = code if instances.item_names is None else instances.item_names[code]
+        result = instances.prediction.copy()
+        if POOLED in self.curves:
+            result = np.interp(result, *self.curves[POOLED])
+        if set(self.curves) != {POOLED} and instances.item is not None:
+            for name, rows in _rows_by_item(instances, instances.item):
                 if name in self.curves:
                     result[rows] = np.interp(instances.prediction[rows], *self.curves[name])
         low, high = instances.value_range
@@ -109,10 +116,28 @@ class FittedIsotonic:
         return result if frozen is None else np.where(frozen, instances.prediction, result)
 
 
-def _curve(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    from sklearn.isotonic import IsotonicRegression
+def _rows_by_item(
+    instances: Instances, item: NDArray[np.int32]
+) -> list[tuple[Any, NDArray[np.int64]]]:
+    """The name of every item, and where it stands in the given codes."""
+    order = np.argsort(item, kind="stable")
+    codes, starts = np.unique(item[order], return_index=True)
+    names = instances.item_names
+    return [
+        (code if names is None else names[code], rows)
+        for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True)
+    ]
 
-    counted = weight > 0
-    fitted = IsotonicRegression(out_of_bounds="clip")
-    fitted.fit(x[counted], y[counted], sample_weight=weight[counted])
-    return fitted.X_thresholds_, fitted.y_thresholds_
+
+def _curve(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """The thresholds of isotonic regression: between them it is interpolated."""
+    from scipy.optimize import isotonic_regression
+
+    order = np.flatnonzero(weight > 0)
+    order = order[np.argsort(x[order], kind="stable")]
+    x, y, weight = x[order], y[order], weight[order]
+    first = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
+    total = np.add.reduceat(weight, first)
+    level = isotonic_regression(np.add.reduceat(weight * y, first) / total, weights=total).x
+    ends = np.append(True, level[1:] != level[:-1]) | np.append(level[1:] != level[:-1], True)
+    return x[first][ends], np.asarray(level[ends])

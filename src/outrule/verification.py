@@ -15,9 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule.arrays import Booleans, Floats
-from outrule.certificate import FORMAT, Certificate
+from outrule.certificate import FORMAT, Certificate, fitted_model
 from outrule.instances import Instances
+from outrule.model import Model
 from outrule.model_file import model_fingerprint
+from outrule.problems import Layout
+from outrule.rules import Rule
 
 if TYPE_CHECKING:
     from outrule.calibrator import DecisionCalibrator
@@ -47,11 +50,13 @@ def verify(
     """
     text = certificate if isinstance(certificate, str) else certificate.to_json()
     certificate = Certificate.from_json(text)
-    instances = calibrator.enter(predictions, outcomes, available, sample_weight)
-    if instances.fingerprint in calibrator.fingerprints_:
+    model = fitted_model(calibrator, "verify")
+    instances = model.enter(predictions, outcomes, available, sample_weight)
+    if instances.fingerprint in model.fingerprints:
         raise CertificateError("data: fit has seen these instances, so they prove nothing.")
     claimed = json.loads(text)
-    derived = json.loads(json.dumps(_derive(calibrator, instances, certificate)))
+    derived = json.loads(json.dumps(_derive(model, instances, certificate)))
+    derived["model"] = model_fingerprint(calibrator, certificate.library)  # of the version it names
     span = instances.value_range[1] - instances.value_range[0]
     units = {"epsilon": 0.0, "confidence": 0.0}
     units |= dict.fromkeys(("squared_error_before", "squared_error_after"), span**2)
@@ -73,36 +78,37 @@ def _compare(claimed: Any, derived: Any, path: str, tolerance: float) -> None:
         raise CertificateError(f"{path}: the certificate says {claimed!r}, the data {derived!r}.")
 
 
-def _derive(
-    calibrator: DecisionCalibrator, instances: Instances, certificate: Certificate
-) -> dict[str, Any]:
+def _derive(model: Model, instances: Instances, certificate: Certificate) -> dict[str, Any]:
     outcome = instances.require_outcome("verify")
     low, high = instances.value_range
-    centre = min(max(low, 0.0), high) if calibrator.problem.exactly_one else 0.0
+    centre = min(max(low, 0.0), high) if model.problem.exactly_one else 0.0
     data = _Tally(instances, outcome, centre, certificate.confidence)
-    margin = calibrator.epsilon * (high - low)
-    rules = [_decisions(calibrator, rule, instances) for rule in calibrator.rules]
+    margin = model.epsilon * (high - low)
+    layout = model.problem.lay(instances)
+    rules = [_decisions(model, rule, instances, layout) for rule in model.rules]
     before = instances.prediction
-    after = _replayed(calibrator, instances, rules)
-    plain = _optimum(calibrator, instances, before)
-    calibrated = _optimum(calibrator, instances, after)
-    oracle = _optimum(calibrator, instances, outcome)
-    k = max(calibrator.k_, calibrator.problem.lay(instances).k)
-    one = high - low if calibrator.problem.exactly_one else k * (max(high, 0) - min(low, 0))
-    spread = 2 * calibrator.problem.lay(instances).k * (high - low)
+    after = _replayed(model, instances, rules, layout)
+    plain, calibrated, oracle = (
+        _optimum(model, instances, weights, layout) for weights in (before, after, outcome)
+    )
+    k = max(model.k, layout.k)
+    ends = (low, high) if model.problem.exactly_one else (k * min(low, 0), k * max(high, 0))
+    one, spread = ends[1] - ends[0], layout.k * (high - low)
     value = data.value(calibrated)
     n_rules, n_tests = len(rules), len(rules) + 1
     differences = [value - data.value(marks) for marks in rules]
-    estimates = [data.estimate(d, 2 * one, n_rules) for d in differences]
+    estimates = [data.estimate(d, -one, one, n_rules) for d in differences]
     lowest = min(range(n_rules), key=lambda c: estimates[c][1])
-    names = [rule.name for rule in calibrator.rules]
-    best = int(np.argmax(calibrator.rule_values_))
+    names = [rule.name for rule in model.rules]
+    best = int(np.argmax(model.rule_values))
     pairs = [(marks, marks) for marks in rules] + [(plain, calibrated)]
     violations = [
         {
             "test": name,
-            "before": data.estimate(data.sums((outcome - before) * b), spread, 4 * n_tests),
-            "after": data.estimate(data.sums((outcome - after) * a), spread, 4 * n_tests),
+            "before": data.estimate(
+                data.sums((outcome - before) * b), -spread, spread, 4 * n_tests
+            ),
+            "after": data.estimate(data.sums((outcome - after) * a), -spread, spread, 4 * n_tests),
         }
         for name, (b, a) in zip([*names, "optimiser"], pairs, strict=True)
     ]
@@ -117,14 +123,11 @@ def _derive(
     needed = data.needed(differences, 2 * one, margin) if verdict == "inconclusive" else None
     if needed and certificate.needed and math.isclose(needed, certificate.needed, rel_tol=1e-6):
         needed = certificate.needed
-    isotonic = None
-    if calibrator.isotonic_ is not None:
-        frozen = calibrator.problem.lay(instances).per_item.get("frozen")
-        smoothed = calibrator.isotonic_.apply(instances, frozen)
-        isotonic = data.estimate(data.value(_optimum(calibrator, instances, smoothed)), one, 2)
+    smoothed = model.isotonic.apply(instances, layout.per_item.get("frozen"))
+    isotonic = _optimum(model, instances, smoothed, layout)
     return {
         "verdict": verdict,
-        "epsilon": float(calibrator.epsilon),
+        "epsilon": model.epsilon,
         "confidence": certificate.confidence,
         "margin": float(margin),
         "gap": min(e[0] for e in estimates),
@@ -133,13 +136,13 @@ def _derive(
         "needed": needed,
         "n_instances": len(instances),
         "n_observations": data.n,
-        "improvement": data.estimate(value - data.value(plain), 2 * one, 2),
-        "plain": data.estimate(data.value(plain), one, 2),
-        "calibrated": data.estimate(value, one, 2),
-        "isotonic": isotonic,
-        "best_rule": data.estimate(data.value(rules[best]), one, 2),
+        "improvement": data.estimate(value - data.value(plain), -one, one, 2),
+        "plain": data.estimate(data.value(plain), *ends, 2),
+        "calibrated": data.estimate(value, *ends, 2),
+        "isotonic": data.estimate(data.value(isotonic), *ends, 2),
+        "best_rule": data.estimate(data.value(rules[best]), *ends, 2),
         "best_rule_name": names[best],
-        "oracle": data.estimate(data.value(oracle), one, 2),
+        "oracle": data.estimate(data.value(oracle), *ends, 2),
         "squared_error_before": data.mean(data.sums((outcome - before) ** 2)),
         "squared_error_after": data.mean(data.sums((outcome - after) ** 2)),
         "promise_before": data.promise(before, plain),
@@ -150,36 +153,31 @@ def _derive(
         ],
         "violations": violations,
         "data": instances.fingerprint,
-        "model": model_fingerprint(calibrator, certificate.library),  # another version may verify
         "library": certificate.library,
         "format": FORMAT,
     }
 
 
-def _decisions(calibrator: DecisionCalibrator, rule: Any, instances: Instances) -> Booleans:
-    layout = calibrator.problem.lay(instances)
-    marks = instances.mark(rule.decide(instances, calibrator.problem, layout))
-    if not calibrator.problem.feasible(marks, layout).all():
+def _decisions(model: Model, rule: Rule, instances: Instances, layout: Layout) -> Booleans:
+    marks = instances.mark(rule.decide(instances, model.problem, layout))
+    if not model.problem.feasible(marks, layout).all():
         raise CertificateError(f"rule {rule.name!r} takes an infeasible decision.")
     return marks
 
 
-def _optimum(calibrator: DecisionCalibrator, instances: Instances, weights: Floats) -> Booleans:
-    layout = calibrator.problem.lay(instances)
-    return instances.mark(calibrator.problem.pick(weights, layout))
+def _optimum(model: Model, instances: Instances, weights: Floats, layout: Layout) -> Booleans:
+    return instances.mark(model.problem.pick(weights, layout))
 
 
-def _replayed(
-    calibrator: DecisionCalibrator, instances: Instances, rules: list[Booleans]
-) -> Floats:
+def _replayed(model: Model, instances: Instances, rules: list[Booleans], layout: Layout) -> Floats:
     """All patches, one line of NumPy each."""
     low, high = instances.value_range
-    p = calibrator.start_of(instances).copy()
-    frozen = calibrator.problem.lay(instances).per_item.get("frozen")
+    p = model.start_of(instances).copy()
+    frozen = layout.per_item.get("frozen")
     if frozen is not None:
         p = _on_simplex(p, instances, frozen)
-    for test, step in calibrator.patches_:
-        marks = _optimum(calibrator, instances, p) if test == -1 else rules[test]
+    for test, step in model.patches:
+        marks = _optimum(model, instances, p, layout) if test == -1 else rules[test]
         if frozen is None:
             p = np.clip(p + step * marks, low, high)
         else:
@@ -243,14 +241,13 @@ class _Tally:
         log = math.log(2 * shares / self.delta)
         return math.sqrt(2 * variance * log / n) + 7 * width * self.largest * log / (3 * (n - 1))
 
-    def estimate(self, observed: Floats, width: float, shares: int) -> list[float]:
-        mean = self.mean(observed)
-        if self.n == 1:
-            half = width * self.largest
-        else:
+    def estimate(self, observed: Floats, low: float, high: float, shares: int) -> list[float]:
+        """Mean and bounds of observations whose true mean lies between low and high."""
+        mean, half = self.mean(observed), (high - low) * self.largest
+        if self.n > 1:
             variance = float(((observed - mean) ** 2).sum() / (self.n - 1))
-            half = self.half(variance, width, shares, self.n)
-        return [mean, mean - half, mean + half]
+            half = self.half(variance, high - low, shares, self.n)
+        return [mean, max(mean - half, low), min(mean + half, high)]
 
     def needed(self, differences: list[Floats], width: float, margin: float) -> int | None:
         if self.n < 2:

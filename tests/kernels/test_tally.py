@@ -40,12 +40,12 @@ def test_sums_are_added_to_what_is_there(case):
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"), [(np.uint8, 255), (np.uint16, 65_535), (np.int32, 70_000)]
+    ("kind", "size"), [(np.uint8, 255), (np.uint16, 65_535), (np.uint32, 70_000)]
 )
 def test_the_last_item_of_the_widest_instance_is_no_padding(kind, size):
     values = np.zeros(size, dtype=np.int64)
     values[-1] = 7
-    picks = np.array([[[size - 1, -1]]], dtype=np.int32).astype(kind)
+    picks = np.array([[[size - 1], [-1]]], dtype=np.int32).astype(kind)
     sums = np.zeros(1, dtype=np.int64)
     tally.sum_over_picks(values, np.array([0, size]), picks, sums)
     assert sums[0] == 7
@@ -55,11 +55,12 @@ def test_sums_do_not_depend_on_the_block_of_the_kernel():
     n = 2 * tally.BLOCK + 17
     generator = np.random.default_rng(0)
     values = generator.integers(-(2**40), 2**40, size=3 * n)
-    picks = generator.integers(0, 3, size=(2, n, 1)).astype(np.uint8)
+    picks = generator.integers(0, 3, size=(2, 1, n)).astype(np.uint8)
     offsets = np.arange(0, 3 * n + 1, 3)
     sums = np.zeros(2, dtype=np.int64)
     tally.sum_over_picks(values, offsets, picks, sums)
-    expected = np.take_along_axis(values.reshape(1, n, 3), picks.astype(np.int64), axis=2)
+    places = picks[:, 0, :, None].astype(np.int64)
+    expected = np.take_along_axis(values.reshape(1, n, 3), places, axis=2)
     assert sums.tolist() == expected.sum(axis=(1, 2)).tolist()
 
 
@@ -69,7 +70,7 @@ def test_patches_on_the_box_have_the_bits_of_the_twin(case, ends):
     patched = np.clip(case.prediction, low, high)
     args = (case.offsets, case.picks, case.order, case.steps)
     expected = reference.patch_box(patched, *args, low, high)
-    tally.patch_box(patched, *args, low, high)
+    tally.patch_box(patched, *args, ends, (0, len(case.weight)))
     assert patched.tolist() == expected
 
 
@@ -78,9 +79,118 @@ def test_patches_on_the_simplex_follow_the_twin_and_leave_frozen_items(case):
     patched = case.prediction.copy()
     args = (case.offsets, case.picks, case.order, case.steps, case.frozen)
     expected = reference.patch_simplex(patched, *args)
-    tally.patch_simplex(patched, *args)
+    tally.patch_simplex(patched, *args, (0, len(case.weight)))
     np.testing.assert_allclose(patched, expected, rtol=0, atol=1e-12)
     assert (patched[case.frozen] == case.prediction[case.frozen]).all()
+
+
+# --- spans, blocks and the two fused kernels -----------------------------------------------------
+
+boxes = st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (0.25, 0.5)])
+
+
+@given(strategies.tallies(k_max=1, fewest=1), st.data(), boxes)
+def test_patches_of_the_best_item_have_the_bits_of_a_box_patch_and_an_argmax(case, data, ends):
+    order = np.array(
+        [data.draw(st.sampled_from([-1, rule])) for rule in case.order], dtype=np.int64
+    )
+    patched = np.clip(case.prediction, *ends)
+    expected = reference.patch_best(patched, case.offsets, case.picks, order, case.steps, *ends)
+    span = (0, len(case.weight))
+    tally.patch_best(patched, case.offsets, case.picks, order, case.steps, ends, span)
+    assert patched.tolist() == expected
+
+
+@given(strategies.tallies(k_max=1, fewest=1), st.data())
+@pytest.mark.parametrize("kernel", ["patch_box", "patch_best", "patch_simplex", "patch_ledger"])
+def test_a_span_is_patched_and_nothing_else(kernel, case, data):
+    n = len(case.weight)
+    first = data.draw(st.integers(0, n))
+    last = data.draw(st.integers(first, n))
+
+    def patch(*spans):
+        """Everything a kernel writes, after patching these spans."""
+        prediction = case.prediction.copy()
+        residual = np.rint((case.outcome - prediction) * 2.0**30).astype(np.int64)
+        squares, rows = 0, []
+        for span in spans:
+            if kernel == "patch_ledger":
+                args = (case.offsets, case.picks[0], 0.5, 2**29, (0.0, 1.0), 30, span)
+                clipped, change = tally.patch_ledger(prediction, residual, case.outcome, *args)
+                squares, rows = squares + change[0], rows + clipped.tolist()
+                continue
+            args = (prediction, case.offsets, case.picks, case.order, case.steps)
+            extra = case.frozen if kernel == "patch_simplex" else (0.0, 1.0)
+            getattr(tally, kernel)(*args, extra, span)
+        return prediction.tolist(), residual.tolist(), squares, rows
+
+    whole, none = patch((0, n)), patch()
+    assert patch((0, first), (first, last), (last, n)) == whole
+    part, start, stop = patch((first, last)), case.offsets[first], case.offsets[last]
+    for written, everywhere, before in zip(part[:2], whole[:2], none[:2], strict=True):
+        assert written == before[:start] + everywhere[start:stop] + before[stop:]
+
+
+@pytest.mark.parametrize("n", [tally.BLOCK - 1, tally.BLOCK, tally.BLOCK + 1, 2 * tally.BLOCK + 5])
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
+def test_patches_do_not_depend_on_the_block_of_the_kernel(n, kind):
+    generator = np.random.default_rng(n)
+    prediction = generator.random(3 * n)
+    offsets, order = np.arange(0, 3 * n + 1, 3), np.array([1, 0, 1, 2])
+    picks = generator.integers(0, 4, size=(3, 1, n)).astype(kind)
+    picks[picks == 3] = np.iinfo(kind).max
+    steps = np.array([0.3, -0.7, 0.25, 0.9])
+    patched = prediction.copy()
+    tally.patch_box(patched, offsets, picks, order, steps, (0.0, 1.0), (0, n))
+    expected = prediction.reshape(n, 3)
+    for rule, step in zip(order, steps, strict=True):
+        marks = picks[rule, 0][:, None] == np.arange(3)
+        expected = np.where(marks, np.clip(expected + step, 0.0, 1.0), expected)
+    assert patched.tolist() == expected.ravel().tolist()
+
+
+# --- the ledger's patch --------------------------------------------------------------------------
+
+
+def slow_ledger_patch(case, prediction, residual, step, integer_step, ends, bits):
+    """Predictions, residuals, the rows of clipped items in any order, the change of squares."""
+    prediction, residual, rows, squares = list(prediction), list(residual), [], 0
+    low, high = ends
+    for i in range(len(case.weight)):
+        start, size = int(case.offsets[i]), int(case.offsets[i + 1] - case.offsets[i])
+        for position in reference.chosen(case.picks[0], i, size):
+            place = start + position
+            y, before = float(case.outcome[place]), prediction[place]
+            moved = before + step
+            after = min(max(moved, low), high)
+            prediction[place] = after
+            residual[place] -= integer_step
+            if after != moved:
+                fresh = round(2.0**bits * ((y - after) / (high - low)))
+                rows.append([i, position, fresh - residual[place]])
+                residual[place] = fresh
+            for value, sign in ((after, 1), (before, -1)):
+                difference = (y - value) / (high - low)
+                squares += sign * round(2.0**bits * difference * difference)
+    return prediction, residual, sorted(rows), squares
+
+
+@given(strategies.tallies(), strategies.signed_step, boxes, st.integers(20, 44))
+def test_the_patch_of_a_ledger_is_that_of_the_twin(case, step, ends, bits):
+    case = case._replace(outcome=np.clip(case.outcome, *ends))
+    prediction, width = np.clip(case.prediction, *ends), ends[1] - ends[0]
+    residual = np.rint(2.0**bits * ((case.outcome - prediction) / width)).astype(np.int64)
+    integer_step = round(step / width * 2.0**bits)
+    expected = slow_ledger_patch(
+        case, prediction.tolist(), residual.tolist(), step, integer_step, ends, bits
+    )
+    args = (case.offsets, case.picks[0], step, integer_step, ends, bits, (0, len(case.weight)))
+    rows, squares = tally.patch_ledger(prediction, residual, case.outcome, *args)
+    found = (prediction.tolist(), residual.tolist(), sorted(rows.tolist()), int(squares[0]))
+    assert found == expected
+
+
+# --- the simplex ---------------------------------------------------------------------------------
 
 
 @given(strategies.simplex_inputs())

@@ -113,7 +113,7 @@ def test_a_reject_item_of_another_value_is_refused(name):
         "see Rejection.with_reject."
     )
     with pytest.raises(DataError, match=re.escape(message)):
-        problem.lay(data)
+        problem.check_data(data)
 
 
 def test_outcomes_of_classes_must_sum_to_one():
@@ -123,14 +123,14 @@ def test_outcomes_of_classes_must_sum_to_one():
         "that sum to one, as in a one-hot label."
     )
     with pytest.raises(DataError, match=re.escape(message)):
-        outrule.Classification().lay(Instances.from_arrays(PROBABILITIES[:2], outcomes))
-    outrule.BestAction().lay(Instances.from_arrays(PROBABILITIES[:2], outcomes))
+        outrule.Classification().check_data(Instances.from_arrays(PROBABILITIES[:2], outcomes))
+    outrule.BestAction().check_data(Instances.from_arrays(PROBABILITIES[:2], outcomes))
     problem = outrule.Rejection(0.2)
     data = Instances.from_arrays(
         problem.with_reject(PROBABILITIES[:2]), problem.with_reject(outcomes)
     )
     with pytest.raises(DataError, match=re.escape("sum to 0.8 at instance 1. Rejection needs")):
-        problem.lay(data)
+        problem.check_data(data)
 
 
 def test_soft_labels_that_sum_to_one_are_accepted():
@@ -144,7 +144,7 @@ def test_classes_have_no_other_range_than_zero_to_one(problem):
     data = Instances.from_arrays([[0.5, 0.5]], value_range=(0, 2))
     message = f"{type(problem).__name__} works on probabilities: its value_range must be (0, 1)."
     with pytest.raises(DataError, match=re.escape(message)):
-        problem.lay(data)
+        problem.check_data(data)
 
 
 @pytest.mark.parametrize("cost", [-0.1, 1.1, np.nan, "free", None, True])

@@ -44,22 +44,20 @@ def sum_over_picks(
     picks: NDArray[np.integer],
     sums: NDArray[np.int64],
 ) -> None:
-    """Add to ``sums[r]`` the values of the items that ``picks[r]`` of shape (n, k) chooses.
+    """Add to ``sums[r]`` the values of the items that ``picks[r]`` of shape (k, n) chooses.
 
-    Behind the last pick of an instance stands the largest number of the type (or -1).
+    Where an instance has no j-th pick stands a number that is no position of it.
     """
-    n_rules, n, k = picks.shape
+    n_rules, k, n = picks.shape
     for first in range(0, n, BLOCK):
         last = min(first + BLOCK, n)
         for r in range(n_rules):
-            total = 0
-            for i in range(first, last):
-                start, size = offsets[i], offsets[i + 1] - offsets[i]
-                for j in range(k):
-                    position = np.int64(picks[r, i, j])
-                    if position < 0 or position >= size:
-                        break
-                    total += values[start + position]
+            total = np.int64(0)
+            for j in range(k):
+                for i in range(first, last):
+                    position = np.int64(picks[r, j, i])
+                    if position < offsets[i + 1] - offsets[i]:
+                        total += values[offsets[i] + position]
             sums[r] += total
 
 
@@ -70,22 +68,68 @@ def patch_box(
     picks: NDArray[np.integer],
     order: NDArray[np.int64],
     steps: NDArray[np.float64],
-    low: float,
-    high: float,
+    box: tuple[float, float],
+    span: tuple[int, int],
 ) -> None:
-    """Apply patches in order: ``picks[order[t]]`` moves by ``steps[t]``, then is clipped."""
-    n, k = picks.shape[1], picks.shape[2]
-    for first in range(0, n, BLOCK):
-        last = min(first + BLOCK, n)
+    """Apply patches in order: ``picks[order[t]]`` moves by ``steps[t]``, then is clipped.
+
+    Instances span[0] to span[1] are patched, a block at a time, while it is in cache.
+    """
+    k = picks.shape[1]
+    low, high = box
+    for first in range(span[0], span[1], BLOCK):
+        last = min(first + BLOCK, span[1])
         for t in range(len(order)):
-            for i in range(first, last):
-                start, size = offsets[i], offsets[i + 1] - offsets[i]
-                for j in range(k):
-                    position = np.int64(picks[order[t], i, j])
-                    if position < 0 or position >= size:
-                        break
-                    moved = prediction[start + position] + steps[t]
-                    prediction[start + position] = min(max(moved, low), high)
+            for j in range(k):
+                for i in range(first, last):
+                    position = np.int64(picks[order[t], j, i])
+                    if position < offsets[i + 1] - offsets[i]:
+                        moved = prediction[offsets[i] + position] + steps[t]
+                        prediction[offsets[i] + position] = min(max(moved, low), high)
+
+
+@njit(nogil=True, cache=True)
+def patch_ledger(
+    prediction: NDArray[np.float64],
+    residual: NDArray[np.int64],
+    outcome: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    picks: NDArray[np.integer],
+    step: float,
+    integer_step: int,
+    box: tuple[float, float],
+    bits: int,
+    span: tuple[int, int],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Move the items of ``picks`` (k, n) by one step, and their integer residuals with them.
+
+    Returns one row (instance, position, amount) for every item whose residual changed by another
+    amount than -integer_step, by how much more, because it was clipped; and the change of the sum
+    of squares.
+    """
+    k, unit = picks.shape[0], 2.0**bits
+    low, high = box
+    width = high - low
+    clipped = np.empty((k * (span[1] - span[0]), 3), dtype=np.int64)
+    n_clipped, squares = 0, np.zeros(1, dtype=np.int64)
+    for j in range(k):
+        for i in range(span[0], span[1]):
+            position = np.int64(picks[j, i])
+            if position >= offsets[i + 1] - offsets[i]:
+                continue
+            place = offsets[i] + position
+            before, moved = prediction[place], prediction[place] + step
+            after = min(max(moved, low), high)
+            prediction[place] = after
+            expected = residual[place] - integer_step
+            residual[place] = expected
+            if after != moved:
+                residual[place] = np.int64(np.rint(unit * ((outcome[place] - after) / width)))
+                clipped[n_clipped] = i, position, residual[place] - expected
+                n_clipped += 1
+            old, new = (outcome[place] - before) / width, (outcome[place] - after) / width
+            squares[0] += np.int64(np.rint(unit * new * new)) - np.int64(np.rint(unit * old * old))
+    return clipped[:n_clipped].copy(), squares
 
 
 @njit(nogil=True, cache=True)
@@ -96,15 +140,41 @@ def patch_simplex(
     order: NDArray[np.int64],
     steps: NDArray[np.float64],
     frozen: NDArray[np.bool_],
+    span: tuple[int, int],
 ) -> None:
     """As patch_box for decisions of one item; touched instances are projected on the simplex."""
     for t in range(len(order)):
-        for i in range(picks.shape[1]):
-            position = np.int64(picks[order[t], i, 0])
+        for i in range(span[0], span[1]):
+            position = np.int64(picks[order[t], 0, i])
             start, stop = offsets[i], offsets[i + 1]
-            if 0 <= position < stop - start and not frozen[start + position]:
+            if position < stop - start and not frozen[start + position]:
                 prediction[start + position] += steps[t]
                 project_simplex(prediction[start:stop], frozen[start:stop])
+
+
+@njit(nogil=True, cache=True)
+def patch_best(
+    prediction: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    picks: NDArray[np.integer],
+    order: NDArray[np.int64],
+    steps: NDArray[np.float64],
+    box: tuple[float, float],
+    span: tuple[int, int],
+) -> None:
+    """As patch_box for decisions of one item; order[t] = -1 is the item of largest prediction."""
+    low, high = box
+    for i in range(span[0], span[1]):
+        start, stop = offsets[i], offsets[i + 1]
+        for t in range(len(order)):
+            place = start
+            if order[t] >= 0:
+                place += np.int64(picks[order[t], 0, i])
+            else:
+                for j in range(start + 1, stop):
+                    if prediction[j] > prediction[place]:
+                        place = j
+            prediction[place] = min(max(prediction[place] + steps[t], low), high)
 
 
 @njit(nogil=True, cache=True)
@@ -136,3 +206,39 @@ def project_simplices(
                 total += prediction[j]
         if np.abs(total - 1.0) > 1e-9:
             project_simplex(prediction[start:stop], frozen[start:stop])
+
+
+@njit(nogil=True, cache=True)
+def mark_picks(
+    picks: NDArray[np.int32], offsets: NDArray[np.int64], marks: NDArray[np.bool_]
+) -> None:
+    """Mark the items that ``picks`` (n, k) chooses; -1 is no pick."""
+    for i in range(picks.shape[0]):
+        for j in range(picks.shape[1]):
+            if picks[i, j] >= 0:
+                marks[offsets[i] + picks[i, j]] = True
+
+
+@njit(nogil=True, cache=True)
+def compact_and_sum(
+    picks: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    residual: NDArray[np.int64],
+    movable: NDArray[np.int64],
+    unit: int,
+    own: NDArray[np.integer],
+    span: tuple[int, int],
+) -> tuple[np.int64, np.int64]:
+    """Write decisions (n, k) as small numbers (k, n); return their residual and movable weight.
+
+    Without ``movable`` weights (an empty array) every item has weight ``unit``.
+    """
+    total, moved = np.int64(0), np.int64(0)
+    for i in range(span[0], span[1]):
+        for j in range(picks.shape[1]):
+            position = picks[i, j]
+            own[j, i] = position
+            if position >= 0:
+                total += residual[offsets[i] + position]
+                moved += movable[offsets[i] + position] if len(movable) else unit
+    return total, moved

@@ -10,9 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outrule import threads
 from outrule.arguments import DataError, refuse_argument
 from outrule.arrays import Booleans, Floats, Integers, Picks
 from outrule.instances import Instances
+
+SMALL = 1 << 15  # weights that are not worth a second thread, nor a second call
+LANES = 32  # kernels decide so many instances side by side
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +29,7 @@ class Layout:
     k : size of the largest decision
     width : m if every instance offers the same items, else None
     per_item, per_instance : arrays with one entry per item on offer, or per instance
+    pattern : in place of ``per_item`` where it would be the same m entries again and again
     shared : arrays that are the same for every instance
     """
 
@@ -35,6 +40,7 @@ class Layout:
     per_instance: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     shared: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     first: int = 0  # number of the first instance, for messages
+    pattern: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -52,6 +58,23 @@ class Layout:
             {name: array[start:stop] for name, array in self.per_instance.items()},
             self.shared,
             self.first + start,
+            self.pattern,
+        )
+
+    def column(self, name: str) -> NDArray[Any]:
+        """An array with one entry per item on offer."""
+        if name in self.pattern:
+            return np.tile(self.pattern[name], len(self))
+        return self.per_item[name]
+
+    def repeat(self, times: int) -> Layout:
+        """The same instances again and again, where all offer the same items."""
+        assert self.width is not None
+        return replace(
+            self,
+            offsets=np.arange(times * len(self) + 1) * self.width,
+            per_item={name: np.tile(array, times) for name, array in self.per_item.items()},
+            per_instance={name: np.tile(array, times) for name, array in self.per_instance.items()},
         )
 
     def new_picks(self) -> Picks:
@@ -74,11 +97,15 @@ class Problem(ABC):
 
     exactly_one: ClassVar[bool] = False
     simplex: ClassVar[bool] = False
+    threaded: ClassVar[bool] = True  # False where a function of the caller decides
     ratio: float = 1.0
 
     @abstractmethod
     def lay(self, instances: Instances) -> Layout:
         """Lay the problem over instances; refuses those it cannot be laid over."""
+
+    def check_data(self, instances: Instances) -> None:  # noqa: B027 - few problems need it
+        """Refuse predictions and outcomes that the problem cannot be about."""
 
     @abstractmethod
     def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
@@ -86,6 +113,35 @@ class Problem(ABC):
 
         ``weights`` is flat; ``scale``, of shape (width,), multiplies each item's weight.
         """
+
+    def pick_on_threads(self, weights: Floats, layout: Layout) -> Picks:
+        """As :meth:`pick`, chunks of instances on all threads; an instance is decided alike."""
+        n, most = len(layout), threads.n_threads()
+        if most == 1 or not self.threaded or n < 2 or len(weights) < SMALL:
+            return self.pick(weights, layout)
+        size = -(-n // (4 * most)) // LANES * LANES + LANES
+        spans = threads.spans(size, n)
+        picks = layout.new_picks()
+
+        def pick(chunk: int) -> None:
+            first, last = spans[chunk]
+            some = weights[layout.offsets[first] : layout.offsets[last]]
+            picks[first:last] = self.pick(some, layout.slice(first, last))
+
+        threads.run(pick, len(spans))
+        return picks
+
+    def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
+        """:meth:`pick` for every row of ``scales`` (n_rules, width), shape (n_rules, k, n)."""
+        n_rules, n = len(scales), len(layout)
+        if n_rules * len(weights) <= SMALL:  # few instances: one call for all the rules
+            every = (weights.reshape(1, n, -1) * scales[:, None, :]).ravel()
+            picks = self.pick(every, layout.repeat(n_rules))
+            return picks.reshape(n_rules, n, layout.k).transpose(0, 2, 1)
+        picks = np.empty((n_rules, layout.k, n), dtype=np.int32)
+        for r, scale in enumerate(scales):
+            picks[r] = self.pick(weights, layout, scale).T
+        return picks
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
         """Whether the marked items of each instance are a feasible set, shape (n,).
@@ -131,7 +187,7 @@ class Problem(ABC):
                 f"{instances.where(first)} has no items on offer, and {type(self).__name__} "
                 "must choose one: drop the instance."
             )
-        marks = instances.mark(self.pick(instances.prediction, layout))
+        marks = instances.mark(self.pick_on_threads(instances.prediction, layout))
         return instances.origin.restore(marks, False)
 
 
@@ -147,14 +203,24 @@ def with_greedy_rank(problem: Problem, layout: Layout) -> Layout:
     return replace(layout, k=max(1, int(sizes.max())))
 
 
+def by_item(width: int | None, **arrays: NDArray[Any]) -> dict[str, Any]:
+    """Arguments of a Layout: arrays per item on offer, or per item where all offer the same."""
+    return {"per_item" if width is None else "pattern": arrays}
+
+
 def item_numbers(instances: Instances, n_items: int, owner: str) -> NDArray[np.int32]:
-    """Which of the problem's fixed items each item on offer is."""
-    if instances.item is None:
+    """Which of the problem's fixed items each item on offer is.
+
+    Shape (n_items,) where every instance offers all of them, else one entry per item on offer.
+    """
+    if instances.width == n_items:
+        return np.arange(n_items, dtype=np.int32)
+    names = instances.names_of_items
+    if instances.item is None or names is None:
         raise DataError(f"{owner} has {n_items} fixed items: name the item column with item=.")
     if instances.item_names is None:
-        m = instances.origin.shape[1]  # type: ignore[attr-defined] # only arrays have no names
-        if m != n_items:
-            raise DataError(f"{owner} has {n_items} items, but the predictions have {m}.")
+        if len(names) != n_items:
+            raise DataError(f"{owner} has {n_items} items, but the predictions have {len(names)}.")
         return instances.item
     numbers = np.asarray(instances.item_names)
     if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= n_items:

@@ -15,6 +15,7 @@ from outrule.instances import Instances
 from outrule.problems.contract import (
     Layout,
     Problem,
+    by_item,
     count_marks,
     finite,
     item_numbers,
@@ -35,7 +36,8 @@ class LinearProblem(Problem):
     k : int, optional
         The size of the largest decision; found by HiGHS where not given.
 
-    An item of weight zero or less is chosen only where a negative entry of A lets it make room.
+    Exact up to the tolerances of HiGHS, 1e-6 in constraints and in value relative to the largest
+    weight. An item of weight zero or less is chosen only where a negative entry of A makes room.
 
     Examples
     --------
@@ -46,6 +48,8 @@ class LinearProblem(Problem):
     A: ArrayLike
     b: ArrayLike
     k: int | None = None
+
+    threaded = False  # HiGHS has threads of its own
 
     def __post_init__(self) -> None:
         A = finite(self.A, 2, "A", "LinearProblem", "(c, m)")
@@ -64,13 +68,16 @@ class LinearProblem(Problem):
 
     def lay(self, instances: Instances) -> Layout:
         items = item_numbers(instances, np.shape(self.A)[1], "LinearProblem")
-        return Layout(instances.offsets, self.k or 1, instances.width, {"item": items})
+        structure = by_item(instances.width, item=items)
+        first = instances.first_number
+        return Layout(instances.offsets, self.k or 1, instances.width, first=first, **structure)
 
     def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
         picks = layout.new_picks()
         weights = layout.scaled(weights, scale)
+        every = layout.column("item")
         for i, (start, stop) in enumerate(_spans(layout.offsets)):
-            items = layout.per_item["item"][start:stop]
+            items = every[start:stop]
             chosen = self._solve_one(weights[start:stop], items, f"instance {layout.first + i} of")
             positions = np.flatnonzero(chosen)
             if len(positions) > layout.k:
@@ -104,11 +111,11 @@ class LinearProblem(Problem):
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
         A, b = np.asarray(self.A), np.asarray(self.b)
-        use = A[:, layout.per_item["item"]] * marks
+        use = A[:, layout.column("item")] * marks
         offers = np.diff(layout.offsets) > 0
         totals = np.zeros((len(b), len(layout)))
         totals[:, offers] = np.add.reduceat(use, layout.offsets[:-1][offers], axis=1)
-        within = (totals <= b[:, None] + 1e-9 * (1 + np.abs(b[:, None]))).all(axis=0)
+        within = (totals <= b[:, None] + 1e-6 * (1 + np.abs(b[:, None]))).all(axis=0)
         return np.asarray(within & (count_marks(marks, layout.offsets) <= layout.k))
 
 
@@ -133,6 +140,8 @@ class Matroid(Problem):
 
     independent: Callable[..., bool]
     columns: Sequence[str] = ()
+
+    threaded = False
 
     def __post_init__(self) -> None:
         _check_function(self.independent, "independent", "Matroid")
@@ -191,6 +200,8 @@ class Oracle(Problem):
     columns: Sequence[str] = ()
     feasible_set: Callable[..., bool] | None = None
 
+    threaded = False
+
     def __post_init__(self) -> None:
         _check_function(self.function, "function", "Oracle")
         check_number(self.k, "k", "Oracle", 1, low_open=False, integer=True)
@@ -201,7 +212,8 @@ class Oracle(Problem):
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
-        return Layout(instances.offsets, self.k, instances.width, columns)
+        first = instances.first_number
+        return Layout(instances.offsets, self.k, instances.width, columns, first=first)
 
     def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
         picks = layout.new_picks()

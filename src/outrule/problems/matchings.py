@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from outrule.arguments import DataError, check_number, refuse_argument
 from outrule.arrays import Floats, Integers, Picks
 from outrule.instances import Instances
-from outrule.problems.contract import Layout, Problem, item_numbers, local_codes, no_nulls
+from outrule.problems.contract import (
+    Layout,
+    Problem,
+    by_item,
+    item_numbers,
+    local_codes,
+    no_nulls,
+)
 
 Codes = NDArray[np.int32]
 
@@ -89,8 +96,8 @@ class Graph(Problem):
             nodes = np.full(len(instances), self.n_nodes)
             width = instances.width
         k = max(1, int(nodes.max()) // 2)
-        ends = {"u": u, "v": v}
-        return Layout(instances.offsets, k, width, ends, {"n_nodes": nodes})
+        sizes = {"n_nodes": nodes}
+        return Layout(instances.offsets, k, width, per_instance=sizes, **by_item(width, u=u, v=v))
 
     def _numbered(self) -> NDArray[np.int32]:
         """The fixed edges, their nodes numbered without gaps."""
@@ -126,13 +133,14 @@ class Matching(Graph):
         from outrule.kernels import matching
 
         picks = layout.new_picks()
-        u, v, nodes = *layout.per_item.values(), layout.per_instance["n_nodes"]
+        nodes = layout.per_instance["n_nodes"]
         if layout.width is None:
+            u, v = layout.per_item["u"], layout.per_item["v"]
             matching.match_ragged(weights, layout.offsets, u, v, nodes, picks)
         else:
-            m = layout.width
+            u, v, m = layout.pattern["u"], layout.pattern["v"], layout.width
             scale = np.ones(m) if scale is None else scale
-            matching.match_dense(weights.reshape(-1, m), scale, u[:m], v[:m], self.n_nodes, picks)
+            matching.match_dense(weights.reshape(-1, m), scale, u, v, int(nodes[0]), picks)
         return picks
 
 
@@ -149,7 +157,7 @@ class GreedyMatching(Graph):
         from outrule.kernels import greedy
 
         picks = layout.new_picks()
-        u, v, nodes = *layout.per_item.values(), layout.per_instance["n_nodes"]
+        u, v, nodes = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
         weights = layout.scaled(weights, scale)
         greedy.greedy_matching_ragged(weights, layout.offsets, u, v, nodes, picks)
         return picks
@@ -196,8 +204,8 @@ class Assignment(Problem):
             width = instances.width
         k = int(np.minimum(n_rows, n_columns).max())
         sizes = {"n_rows": n_rows, "n_columns": n_columns}
-        per_item = {"row": row, "column": column} if width is None else {}
-        return Layout(instances.offsets, k, width, per_item, sizes)
+        pairs = by_item(width, row=row, column=column)
+        return Layout(instances.offsets, k, width, per_instance=sizes, **pairs)
 
     def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
         from outrule.kernels import assignment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import index
 from typing import Any
 
@@ -16,6 +16,7 @@ from outrule.instances import Instances
 from outrule.problems.contract import (
     Layout,
     Problem,
+    by_item,
     finite,
     item_numbers,
     no_nulls,
@@ -96,8 +97,8 @@ class PartitionMatroid(Problem):
             instances.offsets,
             int(np.diff(instances.offsets).max()),
             width,
-            {"group": code.astype(np.int32)},
             shared={"capacity": capacity},
+            **by_item(width, group=code.astype(np.int32)),
         )
         return with_greedy_rank(self, layout)
 
@@ -116,7 +117,7 @@ class PartitionMatroid(Problem):
 
         picks = layout.new_picks()
         weights = layout.scaled(weights, scale)
-        group, capacity = layout.per_item["group"], layout.shared["capacity"]
+        group, capacity = layout.column("group"), layout.shared["capacity"]
         greedy.partition_ragged(weights, layout.offsets, group, capacity, picks)
         return picks
 
@@ -135,14 +136,13 @@ class GraphicMatroid(Graph):
         ends = super().lay(instances)
         n_nodes = ends.per_instance["n_nodes"]
         most = max(1, int(n_nodes.max()) - 1)
-        layout = Layout(ends.offsets, most, ends.width, ends.per_item, ends.per_instance)
-        return with_greedy_rank(self, layout)
+        return with_greedy_rank(self, replace(ends, k=most))
 
     def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
         from outrule.kernels import greedy
 
         picks = layout.new_picks()
-        u, v, nodes = *layout.per_item.values(), layout.per_instance["n_nodes"]
+        u, v, nodes = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
         weights = layout.scaled(weights, scale)
         greedy.graphic_ragged(weights, layout.offsets, u, v, nodes, picks)
         return picks
@@ -192,8 +192,8 @@ class LaminarMatroid(Problem):
             instances.offsets,
             int(np.diff(instances.offsets).max()),
             instances.width,
-            {"innermost": innermost[items]},
             shared={"parent": parent, "capacity": np.asarray(self.capacity, dtype=np.int64)},
+            **by_item(instances.width, innermost=innermost[items]),
         )
         return with_greedy_rank(self, layout)
 
@@ -218,7 +218,7 @@ class LaminarMatroid(Problem):
         picks = layout.new_picks()
         weights = layout.scaled(weights, scale)
         parent, capacity = layout.shared["parent"], layout.shared["capacity"]
-        innermost = layout.per_item["innermost"]
+        innermost = layout.column("innermost")
         greedy.laminar_ragged(weights, layout.offsets, innermost, parent, capacity, picks)
         return picks
 
@@ -253,8 +253,8 @@ class TransversalMatroid(Problem):
             instances.offsets,
             len(self.sets),
             instances.width,
-            {"item": items},
             shared={"starts": starts, "sets": sets},
+            **by_item(instances.width, item=items),
         )
         return with_greedy_rank(self, layout)
 
@@ -263,7 +263,7 @@ class TransversalMatroid(Problem):
 
         picks = layout.new_picks()
         weights = layout.scaled(weights, scale)
-        item, starts, sets = layout.per_item["item"], *layout.shared.values()
+        item, starts, sets = layout.column("item"), *layout.shared.values()
         n_sets = len(self.sets)
         independence.transversal_ragged(weights, layout.offsets, item, starts, sets, n_sets, picks)
         return picks
@@ -297,14 +297,15 @@ class LinearMatroid(Problem):
     def lay(self, instances: Instances) -> Layout:
         vectors = np.asarray(self.vectors)
         items = item_numbers(instances, len(vectors), "LinearMatroid")
-        layout = Layout(instances.offsets, vectors.shape[1], instances.width, {"item": items})
+        structure = by_item(instances.width, item=items)
+        layout = Layout(instances.offsets, vectors.shape[1], instances.width, **structure)
         return with_greedy_rank(self, layout)
 
     def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
         from outrule.kernels import independence
 
         picks = layout.new_picks()
-        weights, item = layout.scaled(weights, scale), layout.per_item["item"]
+        weights, item = layout.scaled(weights, scale), layout.column("item")
         vectors = np.array(self.vectors)
         independence.linear_ragged(weights, layout.offsets, item, vectors, self.tolerance, picks)
         return picks

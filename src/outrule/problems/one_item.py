@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from outrule.arguments import DataError, check_number
 from outrule.arrays import Booleans, Floats, Picks
@@ -41,6 +41,15 @@ class BestAction(Problem):
             greedy.best_dense(weights.reshape(-1, layout.width), scale, picks)
         return picks
 
+    def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
+        from outrule.kernels import greedy
+
+        n, m = len(layout), scales.shape[1]
+        kind = np.uint8 if m <= 0xFF else np.uint16 if m <= 0xFFFF else np.int32
+        picks = np.empty((len(scales), n), dtype=kind)
+        greedy.best_dense_rules(weights.reshape(n, m), scales, picks)
+        return picks[:, None, :]
+
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
         return np.asarray(count_marks(marks, layout.offsets) == 1)
 
@@ -57,8 +66,11 @@ class Classification(BestAction):
     def lay(self, instances: Instances) -> Layout:
         layout = super().lay(instances)
         frozen = np.zeros(len(instances.prediction), dtype=np.bool_)
-        _check_simplex(instances, frozen, type(self).__name__)
         return Layout(layout.offsets, 1, layout.width, {"frozen": frozen})
+
+    def check_data(self, instances: Instances) -> None:
+        none = np.zeros(len(instances.prediction), dtype=np.bool_)
+        _check_simplex(instances, none, "Classification")
 
 
 @dataclass(frozen=True)
@@ -98,19 +110,20 @@ class Rejection(BestAction):
     def lay(self, instances: Instances) -> Layout:
         layout = super().lay(instances)
         frozen = self._reject_items(instances)
-        _check_simplex(instances, frozen, "Rejection")
         return Layout(layout.offsets, 1, layout.width, {"frozen": frozen})
 
     def _reject_items(self, instances: Instances) -> Booleans:
-        if instances.item is None:
+        names = instances.names_of_items
+        if instances.item is None or names is None:
             raise DataError("Rejection must know the reject item: name the item column with item=.")
-        if instances.item_names is None:
-            m = instances.origin.shape[1]  # type: ignore[attr-defined] # only arrays have no names
-            number = isinstance(self.reject, int | np.integer) and -m <= self.reject < m
-            wanted = range(m)[self.reject] if number else m
-        else:
-            names = instances.item_names
-            wanted = names.index(self.reject) if self.reject in names else len(names)
+        reject, m = self.reject, len(names)
+        if (
+            instances.item_names is None
+            and isinstance(reject, int | np.integer)
+            and -m <= reject < 0
+        ):
+            reject += m
+        wanted = names.index(reject) if reject in names else m
         frozen = instances.item == wanted
         without = count_marks(frozen, instances.offsets) != 1
         if without.any():
@@ -118,11 +131,15 @@ class Rejection(BestAction):
                 f"{instances.where(int(np.argmax(without)))} does not offer the reject item "
                 f"{self.reject!r}. Every instance must: see Rejection.with_reject."
             )
+        return np.asarray(frozen)
+
+    def check_data(self, instances: Instances) -> None:
+        frozen = self._reject_items(instances)
         for name in ("prediction", "outcome", "start"):
             values = getattr(instances, name)
             if values is not None:
                 self._check_constant(values, frozen, name, instances)
-        return np.asarray(frozen)
+        _check_simplex(instances, frozen, "Rejection")
 
     def _check_constant(
         self, values: Floats, frozen: Booleans, name: str, instances: Instances

@@ -1,0 +1,93 @@
+"""Threads: chunks of work enter, their results leave in order, whatever the number of threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
+from itertools import count
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from outrule.arguments import refuse_argument
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+_jobs: ContextVar[int | None] = ContextVar("jobs", default=None)
+
+
+def check_jobs(n_jobs: Any, owner: str) -> None:
+    """Refuse what scikit-learn users would not write."""
+    good = n_jobs is None or (isinstance(n_jobs, int) and not isinstance(n_jobs, bool))
+    if not good or n_jobs == 0:
+        raise refuse_argument(n_jobs, "n_jobs", owner, "None, a positive int, or -1 for all cores")
+
+
+@contextmanager
+def using(n_jobs: int | None) -> Iterator[None]:
+    """Use this many threads inside: None or -1 for all cores, -2 for all but one, ..."""
+    token = _jobs.set(n_jobs)
+    try:
+        yield
+    finally:
+        _jobs.reset(token)
+
+
+def as_asked(method: Callable[Concatenate[Any, Given], Result]) -> Callable[..., Result]:
+    """Run a method of an object that has ``n_jobs`` with as many threads as it says."""
+
+    @wraps(method)
+    def limited(self: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        with using(self.n_jobs):
+            return method(self, *args, **kwargs)
+
+    return limited
+
+
+def n_threads() -> int:
+    """How many threads may run now."""
+    jobs = _jobs.get()
+    if jobs is None:
+        return _n_cores()
+    return jobs if jobs > 0 else max(1, _n_cores() + 1 + jobs)
+
+
+def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
+    """``[work(0), work(1), ...]``, on threads; inside of one, whatever it starts runs alone."""
+    width = min(n_threads(), n_chunks)
+    if width <= 1:
+        return [work(chunk) for chunk in range(n_chunks)]
+    results: list[Any] = [None] * n_chunks
+    numbers = count()
+
+    def take_chunks() -> None:
+        with using(1):
+            while (chunk := next(numbers)) < n_chunks:
+                results[chunk] = work(chunk)
+
+    for future in [_pool().submit(take_chunks) for _ in range(width)]:
+        future.result()
+    return results
+
+
+def spans(size: int, length: int) -> list[tuple[int, int]]:
+    """Cut ``range(length)`` into pieces of ``size``."""
+    return [(first, min(first + size, length)) for first in range(0, length, size)]
+
+
+def _n_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=_n_cores(), thread_name_prefix="outrule")
+
+
+if hasattr(os, "register_at_fork"):  # a child process has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)

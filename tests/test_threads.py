@@ -1,0 +1,245 @@
+"""Threads: order, limits, errors, and processes that fork."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import outrule
+from outrule import threads
+
+MAIN = threading.main_thread().name
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch):
+    """As if there were four cores, so that threads are used on any machine."""
+    monkeypatch.setattr(threads, "_n_cores", lambda: 4)
+    pool = threads._pool
+    pool.cache_clear()
+    yield
+    pool.cache_clear()
+
+
+def here(_):
+    return threading.current_thread().name
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, 8, -1, -2])
+@pytest.mark.parametrize("n_chunks", [0, 1, 2, 7, 100])
+def test_results_come_in_order_whoever_is_first(n_jobs, n_chunks):
+    def work(chunk):
+        if chunk % 3 == 0:
+            time.sleep(0.001)
+        return chunk * chunk
+
+    with threads.using(n_jobs):
+        assert threads.run(work, n_chunks) == [chunk * chunk for chunk in range(n_chunks)]
+
+
+def test_every_chunk_is_worked_on_once():
+    done = []
+    threads.run(done.append, 1000)
+    assert sorted(done) == list(range(1000))
+
+
+def test_work_is_shared_by_threads_and_one_thread_is_the_callers():
+    barrier = threading.Barrier(4, timeout=20)
+
+    def meet(chunk):
+        barrier.wait()  # four threads must be there at once
+        return here(chunk)
+
+    assert len(set(threads.run(meet, 4))) == 4
+    with threads.using(1):
+        assert set(threads.run(here, 10)) == {MAIN}
+    assert threads.run(here, 1) == [MAIN]
+
+
+def test_a_limit_is_a_limit():
+    at_once, most, lock = 0, 0, threading.Lock()
+
+    def work(_):
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.002)
+        with lock:
+            at_once -= 1
+
+    with threads.using(2):
+        threads.run(work, 30)
+    assert most == 2
+
+
+def test_what_runs_inside_of_a_thread_runs_alone_there():
+    def outer(_):
+        return here(None), threads.n_threads(), set(threads.run(here, 5))
+
+    for name, n_threads, inside in threads.run(outer, 8):
+        assert name != MAIN
+        assert n_threads == 1
+        assert inside == {name}
+    assert threads.n_threads() == 4
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, None])
+def test_errors_leave_and_later_work_runs(n_jobs):
+    def work(chunk):
+        if chunk == 5:
+            raise KeyError("the fifth")
+        return chunk
+
+    with threads.using(n_jobs):
+        with pytest.raises(KeyError, match="the fifth"):
+            threads.run(work, 9)
+        assert threads.run(lambda chunk: chunk, 9) == list(range(9))
+
+
+def test_the_number_of_threads_is_as_scikit_learn_counts_them():
+    counts = {None: 4, -1: 4, -2: 3, -4: 1, -9: 1, 1: 1, 8: 8}
+    for n_jobs, expected in counts.items():
+        with threads.using(n_jobs):
+            assert threads.n_threads() == expected
+
+
+def test_using_restores_what_was_there_even_after_an_error():
+    with threads.using(3):
+        with threads.using(1):
+            assert threads.n_threads() == 1
+        assert threads.n_threads() == 3
+        with pytest.raises(RuntimeError), threads.using(2):
+            raise RuntimeError
+        assert threads.n_threads() == 3
+    assert threads.n_threads() == 4
+
+
+def test_a_limit_holds_in_its_own_thread_only():
+    with threads.using(1):
+        found = []
+        other = threading.Thread(target=lambda: found.append(threads.n_threads()))
+        other.start()
+        other.join()
+    assert found == [4]
+
+
+def test_threads_of_the_caller_may_run_at_the_same_time():
+    results = {}
+
+    def go(number):
+        with threads.using(2):
+            results[number] = threads.run(lambda chunk: chunk + number, 200)
+
+    callers = [threading.Thread(target=go, args=(number,)) for number in range(6)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert results == {n: list(range(n, n + 200)) for n in range(6)}
+
+
+@pytest.mark.parametrize("length", [0, 1, 4, 5, 6, 10])
+def test_spans_cover_everything_once(length):
+    cut = threads.spans(5, length)
+    assert [i for first, last in cut for i in range(first, last)] == list(range(length))
+    assert all(0 < last - first <= 5 for first, last in cut)
+
+
+# --- the calibrator's n_jobs ---------------------------------------------------------------------
+
+
+def calibrator(n_jobs):
+    rules = outrule.multipliers(3, limit=5)
+    return outrule.DecisionCalibrator(outrule.TopK(1), rules, 0.1, n_jobs=n_jobs)
+
+
+@pytest.mark.parametrize("n_jobs", [0, True, False, 1.0, 2.5, "all", [1]])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_other_numbers_of_jobs_are_refused(n_jobs, method):
+    predictions = np.random.default_rng(0).random((20, 3))
+    message = (
+        r"The 'n_jobs' argument of DecisionCalibrator must be None, a positive int, or -1 for all "
+        rf"cores. Got {n_jobs!r} instead."
+    )
+    with pytest.raises(outrule.ArgumentError) as caught:
+        getattr(calibrator(n_jobs), method)(predictions, predictions)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 3, -1, -2, -50])
+def test_a_number_of_jobs_holds_inside_and_not_outside(n_jobs, monkeypatch):
+    generator = np.random.default_rng(0)
+    predictions, outcomes = generator.random((2, 50, 3))
+    seen = []
+    plain = outrule.TopK.pick
+
+    def spy(self, weights, layout, scale=None):
+        seen.append(threads.n_threads() if here(0) == MAIN else None)
+        return plain(self, weights, layout, scale)
+
+    monkeypatch.setattr(outrule.TopK, "pick", spy)
+    with threads.using(n_jobs):
+        expected = threads.n_threads()
+    model = calibrator(n_jobs).fit(predictions, outcomes)
+    model.partial_fit(predictions, outcomes)
+    model.predict(predictions)
+    model.decide(predictions)
+    model.score(predictions, outcomes)
+    assert set(seen) - {None} == {expected}
+    assert threads.n_threads() == 4
+
+
+def test_one_job_starts_no_thread(monkeypatch):
+    def refuse():
+        raise AssertionError("the pool was asked for")
+
+    monkeypatch.setattr(threads, "_pool", refuse)
+    generator = np.random.default_rng(0)
+    predictions, outcomes = generator.random((2, 20_000, 3))
+    model = calibrator(1).set_params(start=outrule.Isotonic())
+    model.fit(predictions[:10_000], outcomes[:10_000])
+    model.decide(predictions)
+    model.score(predictions, outcomes)
+    outrule.certify(model, predictions[10_000:], outcomes[10_000:])
+    with pytest.raises(AssertionError, match="the pool"):
+        calibrator(2).fit(predictions, outcomes)
+
+
+# --- forks ---------------------------------------------------------------------------------------
+
+FORK = """
+import os, sys, threading
+import numpy as np
+import outrule
+from outrule import threads
+
+threads._n_cores = lambda: 3
+generator = np.random.default_rng(0)
+predictions, outcomes = generator.random((2, 9000, 4))
+model = outrule.DecisionCalibrator(outrule.TopK(2), outrule.multipliers(4, limit=40), 0.05)
+patches = model.fit(predictions, outcomes).patches_
+assert threading.active_count() > 1, "the parent has threads"
+child = os.fork()
+if child == 0:
+    assert threads.run(lambda chunk: chunk, 50) == list(range(50))
+    again = model.fit(predictions, outcomes).patches_
+    os._exit(0 if again == patches and threading.active_count() > 1 else 3)
+_, status = os.waitpid(child, 0)
+assert model.fit(predictions, outcomes).patches_ == patches  # the parent's go on
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_process_that_forks_has_threads_in_both_halves():
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
