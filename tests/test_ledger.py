@@ -325,9 +325,8 @@ def test_threads_and_pieces_change_no_bit_of_the_ledger(n_jobs, monkeypatch):
 class Plain(sources.SameData):
     """Every round a plain audit."""
 
-    def __init__(self, *args):
-        super().__init__(*args)
-        self.ledger = None
+    def __init__(self, *args, **_):
+        super().__init__(*args, audited=False)
 
 
 def both(monkeypatch, make):

@@ -297,7 +297,6 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
             check_number(self.max_rounds, "max_rounds", OWNER, 1, low_open=False, integer=True)
         if self.random_state is not None:
             check_number(self.random_state, "random_state", OWNER, 0, low_open=False, integer=True)
-        threads.check_jobs(self.n_jobs, OWNER)
         check = check_check(Reuse() if self.check is None else self.check, OWNER)
         step = check_step(LineSearch() if self.step is None else self.step, OWNER)
         return Settings(check, step, rules)

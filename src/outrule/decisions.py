@@ -45,7 +45,7 @@ def decide_all(
     """
     decisions = np.empty((len(rules), layout.k, len(layout)), dtype=small_type(layout))
     quick = {
-        r: rule for r, rule in enumerate(rules) if problem.threaded and isinstance(rule, Multiplier)
+        r: rule for r, rule in enumerate(rules) if problem.threaded and type(rule) is Multiplier
     }
     slow = [r for r in range(len(rules)) if r not in quick]
     for start, stop in threads.spans(BLOCK, len(layout)):

@@ -77,7 +77,7 @@ def _apply(
     """Apply patches to the instances of one span; runs of rules' patches in one call."""
     from outrule.kernels import tally
 
-    if isinstance(problem, BestAction) and not problem.simplex:
+    if type(problem) is BestAction:
         order, steps = _columns(patches)
         tally.patch_best(prediction, layout.offsets, picks, order, steps, value_range, span)
         return

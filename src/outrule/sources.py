@@ -41,14 +41,20 @@ class SameData:
     """The same instances every round; their predictions are patched in place."""
 
     def __init__(
-        self, instances: Instances, start: Floats, problem: Problem, rules: Sequence[Rule]
+        self,
+        instances: Instances,
+        start: Floats,
+        problem: Problem,
+        rules: Sequence[Rule],
+        *,
+        audited: bool = True,
     ):
         self.problem = problem
         self.part = prepare(instances, problem, rules)
         self.prediction = first_point(start, problem, self.part.layout)
         self.weight = instances.total_weight()
         # On the simplex a patch moves other items too, and with weights by other amounts.
-        quick = not problem.simplex and instances.weight is None
+        quick = audited and not problem.simplex and instances.weight is None
         self.ledger = Ledger(self.part, self.prediction, problem) if quick else None
 
     def look(self, patches: Sequence[Patch]) -> Audit | None:
@@ -166,9 +172,13 @@ def open_source(
     aside = _set_aside(instances, check.validation, generator)
     inside, outside = (
         SameData(
-            instances.take(np.flatnonzero(rows)), start[rows[instances.instance]], problem, rules
+            instances.take(np.flatnonzero(rows)),
+            start[rows[instances.instance]],
+            problem,
+            rules,
+            audited=audited,
         )
-        for rows in (~aside, aside)
+        for rows, audited in ((~aside, True), (aside, False))
     )
     return inside, Watch(outside, check.patience)
 

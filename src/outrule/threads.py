@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
 from itertools import count
+from numbers import Integral
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from outrule.arguments import refuse_argument
@@ -21,7 +22,7 @@ _jobs: ContextVar[int | None] = ContextVar("jobs", default=None)
 
 def check_jobs(n_jobs: Any, owner: str) -> None:
     """Refuse what scikit-learn users would not write."""
-    good = n_jobs is None or (isinstance(n_jobs, int) and not isinstance(n_jobs, bool))
+    good = n_jobs is None or (isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool))
     if not good or n_jobs == 0:
         raise refuse_argument(n_jobs, "n_jobs", owner, "None, a positive int, or -1 for all cores")
 
@@ -41,6 +42,7 @@ def as_asked(method: Callable[Concatenate[Any, Given], Result]) -> Callable[...,
 
     @wraps(method)
     def limited(self: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        check_jobs(self.n_jobs, type(self).__name__)
         with using(self.n_jobs):
             return method(self, *args, **kwargs)
 
@@ -61,15 +63,20 @@ def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
     if width <= 1:
         return [work(chunk) for chunk in range(n_chunks)]
     results: list[Any] = [None] * n_chunks
+    errors: dict[int, BaseException] = {}
     numbers = count()
 
     def take_chunks() -> None:
         with using(1):
-            while (chunk := next(numbers)) < n_chunks:
-                results[chunk] = work(chunk)
+            while not errors and (chunk := next(numbers)) < n_chunks:
+                try:
+                    results[chunk] = work(chunk)
+                except BaseException as error:
+                    errors[chunk] = error
 
-    for future in [_pool().submit(take_chunks) for _ in range(width)]:
-        future.result()
+    wait([_pool().submit(take_chunks) for _ in range(width)])
+    if errors:  # chunks are taken in order, so the first that fails is always among them
+        raise errors[min(errors)]
     return results
 
 

@@ -402,3 +402,8 @@ def test_only_problems_of_one_item_choose_exactly_one():
     simplex = {name for name, case in CASES.items() if case.problem.simplex}
     assert simplex == {"classification"}
     assert outrule.Rejection(0.1).simplex
+
+
+def test_weights_whose_sum_overflows_are_finite_all_the_same():
+    marks = outrule.TopK(1).solve([[1e308, -1e308, 1.5e308], [1e308, 1e308, 0.0]])
+    assert marks.tolist() == [[False, False, True], [True, False, False]]

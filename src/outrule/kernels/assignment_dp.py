@@ -1,38 +1,53 @@
-"""Small maximum-weight bipartite matchings, one instance per SIMD lane, by subsets of one side."""
+"""Small maximum-weight bipartite matchings, one instance per SIMD lane, by subsets of one side.
+
+State (skipped, subset): the first skipped + |subset| vertices of the larger side use exactly the
+subset of the smaller side. Profits are >= 0, so some heaviest matching uses the whole smaller side,
+and no state with more than large - small skipped vertices is needed. The last vertex is either
+skipped or takes an element of the subset:
+
+    best(s, S) = max of best(s - 1, S) and best(s, S - j) + profit(j, s + |S| - 1) over j in S.
+
+The states are numbered s * 2**small + S. Both kinds of predecessors then are a power of two before
+the state, 2**j or 2**small, and all numbers are met in ascending order. The choices are not stored:
+reading back, the sums are computed once more, and one of them equals the state's value exactly.
+"""
 
 from __future__ import annotations
-
-from math import comb
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from outrule.kernels.lanes import (
+    BLOCK,
+    CUBE,
+    LANES,
+    empty_rows,
+    load_lanes,
+    store_best_cube,
+    trace_choices,
+)
+from outrule.kernels.picking import insert_ascending
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Positions = NDArray[np.int32]
 
-# Instances solved together. LLVM unrolls loops over 16 lanes into scalars instead of SIMD, and
-# the states of 64 lanes leave the second-level cache.
-LANES = 32
-# As in assignment.py: weights above this are divided by 2**64 lest their sums overflow.
-HUGE = 2.0**960
-SHRINK = 2.0**-64
-LARGEST = float(np.finfo(np.float64).max)
-# All layers are kept for reading back the choices; this bounds the memory they take.
+# Enough for the sum of the largest floats of any matching to stay finite.
+SHRINK = 2.0**-8
+# The states of BLOCK instances then fit the second-level cache.
 MOST_STATES = 1 << 14
+# Transitions that take as long as one sum while reading back, which is not vectorised well.
+WORK_PER_TRACE = 12
 
 
 def subset_work(small: int, large: int) -> float:
     """Count the transitions of the subset programme; infinite if its states are too many."""
-    if small == 0 or (large + 1) << small > MOST_STATES:
+    small, large = max(small, CUBE), max(large, CUBE)
+    states = (large - small + 1) << small
+    if states > MOST_STATES:
         return np.inf
-    work = 0
-    for layer in range(1, large + 1):
-        lowest = max(0, small - large + layer)
-        for size in range(lowest, min(layer, small) + 1):
-            work += (size + 1) * comb(small, size)
-    return float(work)
+    return states * small / 2 + WORK_PER_TRACE * small * large
 
 
 @njit(nogil=True, cache=True)
@@ -41,46 +56,33 @@ def assign_dense_by_subsets(
 ) -> None:
     """Solve dense instances, LANES at a time."""
     n, m = weights.shape
-    small, large = min(n_rows, n_columns), max(n_rows, n_columns)
-    # Lane layout [vertex of the larger side][vertex of the smaller side][lane], then a zero.
-    step_row, step_column = (1, small) if n_rows <= n_columns else (small, 1)
-    cell_of = np.empty(m, np.int64)
+    tall = n_rows >= n_columns
+    best, profit, choices = _room(min(n_rows, n_columns), max(n_rows, n_columns))
+    large = choices.shape[0]
+    step_row, step_column = (1, large) if tall else (large, 1)
+    places = np.empty(m, np.int32)
     for k in range(m):
-        cell_of[k] = ((k // n_columns) * step_row + (k % n_columns) * step_column) * LANES
-    products = np.empty(m)
-    profit = np.zeros((m + 1) * LANES)
-    state_of, plan = _plan(small, large)
-    best = np.zeros(state_of[-1] + LANES)
-    partner = np.empty(large, np.int64)
-    column_of = np.empty(n_rows, np.int64)
+        places[k] = k // n_columns * step_row + k % n_columns * step_column
+    column_of = np.empty(large + 1, np.int64)
+    chosen = np.empty(n_rows + 1, np.int32)
     for first in range(0, n, LANES):
+        load_lanes(weights, scale, places, first, profit)
         used = min(LANES, n - first)
-        for lane in range(used):
-            items = weights[first + lane]
-            huge = False
-            # Two loops: the products vectorise, the scattering into the lanes does not.
-            for k in range(m):
-                product = items[k] * scale[k]
-                product = product if product > 0.0 else 0.0
-                product = product if product < LARGEST else LARGEST
-                huge |= product > HUGE
-                products[k] = product
-            for k in range(m):
-                profit[cell_of[k] + lane] = products[k]
-            if huge:
-                _shrink(profit, lane)
-        _fill(plan, profit, best)
-        for lane in range(used):
-            _read_back(state_of, profit, best, small, lane, partner)
-            _columns_of_rows(partner, n_rows <= n_columns, column_of)
-            out = picks[first + lane]
-            out[:] = -1
-            written = 0
-            for r in range(n_rows):
-                position = r * n_columns + column_of[r]
-                if column_of[r] >= 0 and profit[cell_of[position] + lane] > 0.0:
-                    out[written] = position
-                    written += 1
+        for begin in range(0, used, BLOCK):
+            _solve(best, profit, begin, choices)
+            for lane in range(begin, min(begin + BLOCK, used)):
+                for t in range(large):
+                    if tall:
+                        column_of[t] = choices[t, lane - begin]
+                    else:
+                        column_of[choices[t, lane - begin]] = t
+                n_chosen = 0
+                for r in range(n_rows):
+                    chosen[n_chosen] = r * n_columns + column_of[r]
+                    cell = r * step_row + column_of[r] * step_column
+                    n_chosen += profit[cell * LANES + lane] > 0.0
+                for k in range(picks.shape[1]):
+                    picks[first + lane, k] = chosen[k] if k < n_chosen else -1
 
 
 @njit(nogil=True, cache=True)
@@ -100,156 +102,95 @@ def assign_ragged_by_subsets(
     """
     done = 0
     while done < order.size:
-        small = min(n_rows[order[done]], n_columns[order[done]])
-        large = max(n_rows[order[done]], n_columns[order[done]])
+        lower = min(n_rows[order[done]], n_columns[order[done]])
+        upper = max(n_rows[order[done]], n_columns[order[done]])
         stop = done
         while (
             stop < order.size
-            and min(n_rows[order[stop]], n_columns[order[stop]]) == small
-            and max(n_rows[order[stop]], n_columns[order[stop]]) == large
+            and min(n_rows[order[stop]], n_columns[order[stop]]) == lower
+            and max(n_rows[order[stop]], n_columns[order[stop]]) == upper
         ):
             stop += 1
-        state_of, plan = _plan(small, large)
-        best = np.zeros(state_of[-1] + LANES)
-        profit = np.empty((small * large + 1) * LANES)
-        item = np.empty(small * large * LANES, np.int32)
-        partner = np.empty(large, np.int64)
+        best, profit, choices = _room(lower, upper)
+        large = choices.shape[0]
+        item_of = np.empty(profit.size, np.int32)
         for first in range(done, stop, LANES):
             used = min(LANES, stop - first)
             profit[:] = 0.0
-            item[:] = -1
             for lane in range(used):
                 i = order[first + lane]
-                rows_small = n_rows[i] <= n_columns[i]
-                huge = False
+                tall = n_rows[i] >= n_columns[i]
+                step_row, step_column = (1, large) if tall else (large, 1)
                 for k in range(offsets[i], offsets[i + 1]):
-                    inner, outer = (row[k], column[k]) if rows_small else (column[k], row[k])
-                    cell = (outer * small + inner) * LANES + lane
+                    cell = (row[k] * step_row + column[k] * step_column) * LANES + lane
                     if weights[k] > profit[cell]:
                         profit[cell] = weights[k]
-                        item[cell] = k - offsets[i]
-                        huge |= weights[k] > HUGE
-                if huge:
-                    _shrink(profit, lane)
-            _fill(plan, profit, best)
-            for lane in range(used):
-                _read_back(state_of, profit, best, small, lane, partner)
-                out = picks[order[first + lane]]
-                out[:] = -1
-                written = 0
-                for t in range(large):
-                    cell = (t * small + partner[t]) * LANES + lane
-                    if partner[t] >= 0 and item[cell] >= 0:
-                        out[written] = item[cell]
-                        written += 1
-                out[:written].sort()
+                        item_of[cell] = k - offsets[i]
+            for begin in range(0, used, BLOCK):
+                _solve(best, profit, begin, choices)
+                for lane in range(begin, min(begin + BLOCK, used)):
+                    out = picks[order[first + lane]]
+                    n_chosen = 0
+                    for t in range(large):
+                        cell = (choices[t, lane - begin] * large + t) * LANES + lane
+                        if profit[cell] > 0.0:
+                            insert_ascending(out, n_chosen, item_of[cell])
+                            n_chosen += 1
+                    out[n_chosen:] = -1
         done = stop
 
 
 @njit(nogil=True, cache=True)
-def _shrink(profit: Floats, lane: int) -> None:
-    """Divide the profits of a lane by a power of two."""
-    for cell in range(lane, profit.size, LANES):
-        profit[cell] *= SHRINK
+def _room(small: int, large: int) -> tuple[Floats, Floats, Integers]:
+    """Allocate best[state][lane], profit[inner][outer][lane] and choices[outer][lane].
 
-
-@njit(nogil=True, cache=True)
-def _columns_of_rows(partner: Integers, rows_small: bool, column_of: Integers) -> None:
-    """Turn partners of the larger side's vertices into columns of rows, -1 for none."""
-    column_of[:] = -1
-    for t in range(partner.size):
-        if not rows_small:
-            column_of[t] = partner[t]
-        elif partner[t] >= 0:
-            column_of[partner[t]] = t
-
-
-@njit(nogil=True, cache=True)
-def _plan(small: int, large: int) -> tuple[Positions, Integers]:
-    """Place the states and list the transitions, two to a row, as offsets into best and profit.
-
-    State (layer, subset): the first `layer` vertices of the larger side use exactly the subset of
-    the smaller side. Profits are >= 0, so some heaviest matching uses the whole smaller side; that
-    leaves subset sizes between small - large + layer and layer. Skipping a vertex is a transition
-    with profit zero. A row holds the state, 2 x (predecessor, profit) and whether it is the first
-    of its state; a state with an odd number of predecessors names its last one twice.
+    Both sides get at least CUBE vertices; what pads them earns nothing. So does the additional
+    inner vertex `small`, which means that the outer vertex is skipped.
     """
-    subsets = 1 << small
-    size_of = np.zeros(subsets, np.int64)
-    for subset in range(1, subsets):
-        size_of[subset] = size_of[subset >> 1] + (subset & 1)
-    state_of = np.zeros((large + 1) * subsets, np.int32)
-    plan = np.empty((subsets * (small // 2 + 1) * large, 6), np.int64)
-    before = np.empty((small + 1, 2), np.int64)
-    state, count = LANES, 0
-    for layer in range(1, large + 1):
-        old = state_of[(layer - 1) * subsets : layer * subsets]
-        for subset in range(subsets):
-            if size_of[subset] < small - large + layer or size_of[subset] > layer:
-                continue
-            found = 0
-            for j in range(small):
-                if subset >> j & 1:
-                    before[found, 0] = old[subset ^ (1 << j)]
-                    before[found, 1] = ((layer - 1) * small + j) * LANES
-                    found += 1
-            if size_of[subset] < layer:
-                before[found, 0] = old[subset]
-                before[found, 1] = small * large * LANES
-                found += 1
-            for k in range(0, found, 2):
-                other = min(k + 1, found - 1)
-                plan[count, 0] = state
-                plan[count, 1], plan[count, 2] = before[k, 0], before[k, 1]
-                plan[count, 3], plan[count, 4] = before[other, 0], before[other, 1]
-                plan[count, 5] = k == 0
-                count += 1
-            state_of[layer * subsets + subset] = state
-            state += LANES
-    return state_of, plan[:count].copy()
+    small, large = max(small, CUBE), max(large, CUBE)
+    # After the states, the zeros that every state without skipped vertices starts from.
+    best = empty_rows(((large - small + 1) << small) + (1 << CUBE), BLOCK)
+    return best, empty_rows((small + 1) * large, LANES), np.empty((large, BLOCK), np.int64)
 
 
 @njit(nogil=True, cache=True)
-def _fill(plan: Integers, profit: Floats, best: Floats) -> None:
-    """Compute the greatest profit of every state and lane; state 0, where nothing is used, is 0."""
-    for k in range(plan.shape[0]):
-        out = best[plan[k, 0] : plan[k, 0] + LANES]
-        best_0 = best[plan[k, 1] : plan[k, 1] + LANES]
-        profit_0 = profit[plan[k, 2] : plan[k, 2] + LANES]
-        best_1 = best[plan[k, 3] : plan[k, 3] + LANES]
-        profit_1 = profit[plan[k, 4] : plan[k, 4] + LANES]
-        if plan[k, 5]:
-            for lane in range(LANES):
-                value_0 = best_0[lane] + profit_0[lane]
-                value_1 = best_1[lane] + profit_1[lane]
-                out[lane] = value_0 if value_0 > value_1 else value_1
-        else:
-            for lane in range(LANES):
-                value_0 = best_0[lane] + profit_0[lane]
-                value_1 = best_1[lane] + profit_1[lane]
-                value = value_0 if value_0 > value_1 else value_1
-                out[lane] = value if value > out[lane] else out[lane]
+def _solve(best: Floats, profit: Floats, begin: int, choices: Integers) -> None:
+    """Find the inner partner of every outer vertex, in BLOCK lanes from `begin` on."""
+    large = choices.shape[0]
+    small = profit.size // (large * LANES) - 1
+    n_states = (large - small + 1) << small
+    last = (n_states - 1) * BLOCK
+    _fill(best, profit, begin, small, large)
+    any_overflow = False
+    for lane in range(BLOCK):
+        # Every state leads to the last one, which is infinite if any is.
+        if best[last + lane] == np.inf:
+            any_overflow = True
+            for cell in range(begin + lane, profit.size, LANES):
+                profit[cell] *= SHRINK
+    if any_overflow:
+        _fill(best, profit, begin, small, large)
+    trace_choices(best, profit, n_states - 1, begin, large * LANES, small, choices)
 
 
 @njit(nogil=True, cache=True)
-def _read_back(
-    state_of: Positions, profit: Floats, best: Floats, small: int, lane: int, partner: Integers
-) -> None:
-    """Follow one lane's choices backwards: partner of each vertex of the larger side, or -1.
+def _fill(best: Floats, profit: Floats, begin: int, small: int, large: int) -> None:
+    """Compute the greatest profit of every state."""
+    zeros = (large - small + 1) << small
+    for skipped in range(large - small + 1):
+        for high in range(1 << (small - CUBE)):
+            target = (skipped << small) + (high << CUBE)
+            start = target - (1 << small) if skipped else zeros
+            outer = skipped + _size(high)
+            row = begin + outer * LANES
+            store_best_cube(best, profit, start, target, high, row, large * LANES)
 
-    The sums are those of _fill, so one of them is exactly equal to the state's value.
-    """
-    subset = (1 << small) - 1
-    value = best[best.size - LANES + lane]
-    for t in range(partner.size - 1, -1, -1):
-        partner[t] = -1
-        j = 0
-        while subset >> j:
-            if subset >> j & 1:
-                before = best[state_of[(t << small) + (subset ^ (1 << j))] + lane]
-                if before + profit[(t * small + j) * LANES + lane] == value:
-                    partner[t] = j
-                    subset ^= 1 << j
-                    value = before
-                    break
-            j += 1
+
+@njit(nogil=True, cache=True)
+def _size(subset: int) -> int:
+    """Count the elements of a subset."""
+    size = 0
+    while subset:
+        subset &= subset - 1
+        size += 1
+    return size

@@ -6,15 +6,19 @@ and it cannot. So the inner loops that matter are written as vector code here.
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
+from numba import njit, types
 from numba.core import cgutils as untyped_cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
-from outrule.kernels.picking import LARGEST
+from outrule.kernels.picking import LARGEST, scaled
 
 LANES = 16
 BLOCK = 8
+# Elements of a set of which all subsets are computed together: 2**CUBE vectors in registers.
+CUBE = 3
 
 cgutils: Any = untyped_cgutils
 
@@ -160,6 +164,157 @@ def _prefetch(_: Any, values: Any, index: Any) -> Any:
     return signature, codegen
 
 
+def _store_best_cube(
+    _: Any, best: Any, profit: Any, start: Any, target: Any, high: Any, begin: Any, stride: Any
+) -> Any:
+    """best[target + low] = max of best[start + low] and of best[target + low - e] + gain of e.
+
+    For all low < 2**CUBE at once, in BLOCK lanes; e runs over the bits of low and, CUBE bits
+    higher, of `high`. With r = the number of bits in low, minus one, the gain of the bit number b
+    is profit[begin + b * stride + r * LANES].
+    """
+    signature = types.void(best, profit, start, target, high, begin, stride)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        best_data, profit_data = (_data(context, builder, sig.args[k], args[k]) for k in range(2))
+        start, target, high, begin, stride = args[2:]
+
+        def place(state: Any, low: int) -> Any:
+            return builder.mul(builder.add(state, _I64(low)), _I64(BLOCK))
+
+        def gain(number: Any, row: int) -> Any:
+            column = builder.add(begin, builder.mul(number, stride))
+            return _load(builder, profit_data, builder.add(column, _I64(row * LANES)), BLOCK)
+
+        so_far = [
+            cgutils.alloca_once_value(builder, _load(builder, best_data, place(start, low), BLOCK))
+            for low in range(1 << CUBE)
+        ]
+        rest = cgutils.alloca_once_value(builder, high)
+        # Highest bit first: the lowest bit needs the cube that has only just been stored.
+        with cgutils.for_range(builder, builder.ctpop(high)):
+            bits = builder.load(rest)
+            number = builder.sub(_I64(63), builder.ctlz(bits, ir.IntType(1)(True)))
+            bit = builder.shl(_I64(1), number)
+            builder.store(builder.xor(bits, bit), rest)
+            source = builder.sub(target, builder.shl(bit, _I64(CUBE)))
+            gains = [gain(builder.add(number, _I64(CUBE)), row) for row in range(-1, CUBE)]
+            for low, value in enumerate(so_far):
+                before = _load(builder, best_data, place(source, low), BLOCK)
+                total = builder.fadd(before, gains[low.bit_count()])
+                builder.store(_larger(builder, total, builder.load(value)), value)
+        final = [builder.load(value) for value in so_far]
+        for low in range(1 << CUBE):
+            for number in range(CUBE):
+                if low >> number & 1:
+                    before = final[low ^ (1 << number)]
+                    total = builder.fadd(before, gain(_I64(number), low.bit_count() - 1))
+                    final[low] = _larger(builder, total, final[low])
+            _store(builder, final[low], best_data, place(target, low))
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+def _larger(builder: Any, value: Any, other: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", value, other), value, other)
+
+
+def _trace_choices(
+    _: Any, best: Any, profit: Any, last: Any, begin: Any, stride: Any, small: Any, choices: Any
+) -> Any:
+    """Go back from state `last`, through the rows of choices from the last to the first.
+
+    In every one of BLOCK lanes, row r takes the lowest bit b of the state such that
+    best[state - 2**b] + profit[begin + b * stride + r * LANES] equals best[state], or b = small if
+    there is none; either way the state loses 2**b. There is no hardware gather: its LLVM intrinsic
+    differs between the versions that Numba may use.
+    """
+    signature = types.void(best, profit, last, begin, stride, small, choices)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        best_data, profit_data = (_data(context, builder, sig.args[k], args[k]) for k in range(2))
+        choice_array = context.make_array(sig.args[6])(context, builder, args[6])
+        n_rows, _ = cgutils.unpack_tuple(builder, choice_array.shape, 2)
+        last, begin, stride, small = args[2:6]
+        wide = ir.VectorType(_I64, BLOCK)
+        top = _load(builder, best_data, builder.mul(last, _I64(BLOCK)), BLOCK)
+        states = cgutils.alloca_once_value(builder, _splat(builder, last, BLOCK))
+        value = cgutils.alloca_once_value(builder, top)
+        choice = cgutils.alloca_once(builder, wide)
+        with cgutils.for_range_slice(
+            builder, builder.sub(n_rows, _I64(1)), _I64(-1), _I64(-1), inc=False
+        ) as (row, _):
+            state, target = builder.load(states), builder.load(value)
+            starts = [
+                builder.mul(builder.extract_element(state, _I32(k)), _I64(BLOCK))
+                for k in range(BLOCK)
+            ]
+            builder.store(_splat(builder, small, BLOCK), choice)
+            # Descending, so that the lowest bit has the last word.
+            with cgutils.for_range_slice(
+                builder, builder.sub(small, _I64(1)), _I64(-1), _I64(-1), inc=False
+            ) as (number, _):
+                bit = builder.shl(_I64(1), number)
+                others = builder.not_(builder.mul(bit, _I64(BLOCK)))
+                before = ir.Constant(top.type, ir.Undefined)
+                for k, start in enumerate(starts):
+                    place = builder.add(builder.and_(start, others), _I64(k))
+                    element = builder.load(builder.gep(best_data, [place]))
+                    before = builder.insert_element(before, element, _I32(k))
+                column = builder.add(begin, builder.mul(number, stride))
+                cell = builder.add(column, builder.mul(row, _I64(LANES)))
+                total = builder.fadd(before, _load(builder, profit_data, cell, BLOCK))
+                held = builder.and_(state, _splat(builder, bit, BLOCK))
+                held = builder.icmp_signed("!=", held, ir.Constant(wide, [0] * BLOCK))
+                hit = builder.and_(held, builder.fcmp_ordered("==", total, target))
+                number = _splat(builder, number, BLOCK)
+                builder.store(builder.select(hit, number, builder.load(choice)), choice)
+                builder.store(builder.select(hit, before, builder.load(value)), value)
+            number = builder.load(choice)
+            lost = builder.shl(ir.Constant(wide, [1] * BLOCK), number)
+            builder.store(builder.sub(state, lost), states)
+            pointer = builder.gep(choice_array.data, [builder.mul(row, _I64(BLOCK))])
+            builder.store(number, builder.bitcast(pointer, wide.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
 store_best_sum: Any = intrinsic(_store_best_sum)
 load_block: Any = intrinsic(_load_block)
 prefetch: Any = intrinsic(_prefetch)
+store_best_cube: Any = intrinsic(_store_best_cube)
+trace_choices: Any = intrinsic(_trace_choices)
+
+
+@njit(nogil=True, cache=True)
+def empty_rows(n_rows: int, width: int) -> NDArray[np.float64]:
+    """n_rows * width zeros that start on a cache line."""
+    raw = np.zeros(n_rows * width + 8)
+    skip = (-(raw.ctypes.data >> 3)) & 7
+    return raw[skip : skip + n_rows * width]
+
+
+@njit(nogil=True, cache=True)
+def load_lanes(
+    weights: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    places: NDArray[np.int32],
+    first: int,
+    rows: NDArray[np.float64],
+) -> None:
+    """Load LANES instances from `first` on; instances past the end repeat the last one."""
+    n, m = weights.shape
+    if m < BLOCK:
+        for lane in range(LANES):
+            instance = min(first + lane, n - 1)
+            for item in range(m):
+                value = scaled(weights[instance], scale, item)
+                rows[places[item] * LANES + lane] = max(value, 0.0)
+        return
+    for lane in range(0, LANES, BLOCK):
+        for column in range(0, m - BLOCK + 1, BLOCK):
+            load_block(weights, scale, first + lane, column, places, rows, lane)
+        if m % BLOCK:  # the last block overlaps the one before
+            load_block(weights, scale, first + lane, m - BLOCK, places, rows, lane)
