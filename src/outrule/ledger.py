@@ -17,9 +17,39 @@ from outrule import threads
 from outrule.arrays import Floats, Integers
 from outrule.audit import OPTIMISER, Audit, Part, audit_of, residuals, rule_blocks, sums_over
 from outrule.patches import PIECE, Patch
-from outrule.problems import Problem
+from outrule.problems import BestAction, Problem
 
 FEW = 16  # one in so many decisions may differ before it is cheaper to count anew
+LEAST_MARGIN = 1e-9
+
+
+class Best:
+    """The best action of every instance, looked for again where its margin proves it no longer."""
+
+    def __init__(self, part: Part, prediction: Floats):
+        n = len(part.layout)
+        self.prediction, self.offsets = prediction, part.layout.offsets
+        self.picks, self.margin = np.empty((n, 1), dtype=np.int32), np.empty(n)
+        # Far above what rounding adds to a margin, so that a larger one proves that no tie is near.
+        self.least = LEAST_MARGIN * part.span
+        self._look(np.arange(n))
+
+    def moved(self, chosen: NDArray[Any], step: float) -> None:
+        """Hear of a step that the predictions of these items have just made."""
+        from outrule.kernels import tally
+
+        self._look(tally.shrink_margins(self.margin, self.picks, chosen, step, self.least))
+
+    def _look(self, which: Integers) -> None:
+        from outrule.kernels import tally
+
+        pieces = threads.spans(PIECE, len(which))
+
+        def look(piece: int) -> None:
+            some = which[slice(*pieces[piece])]
+            tally.best_with_margin(self.prediction, self.offsets, some, self.picks, self.margin)
+
+        threads.run(look, len(pieces))
 
 
 class Ledger:
@@ -31,10 +61,14 @@ class Ledger:
         self.sums = sums_over(self.residual, part.layout, part.picks)
         self.shared: dict[int, Integers] = {}  # by test, items shared with every rule
         self.own: NDArray[Any] | None = None  # the optimiser's decisions when it was last counted
+        self.best = Best(part, prediction) if type(problem) is BestAction else None
 
     def audit(self) -> Audit:
         """What CHECK looks at."""
-        optimiser = self.problem.pick_on_threads(self.prediction, self.part.layout)
+        if self.best is not None:
+            optimiser = self.best.picks
+        else:
+            optimiser = self.problem.pick_on_threads(self.prediction, self.part.layout)
         return audit_of(self.part, self.residual, self.sums, self.squares, optimiser)
 
     def patch(self, patch: Patch, found: Audit) -> None:
@@ -43,6 +77,8 @@ class Ledger:
         chosen = found.optimiser if patch.test == OPTIMISER else part.picks[patch.test]
         integer_step = int(np.rint(patch.step / part.span * 2.0**part.bits))
         clipped = self._move(chosen, patch.step, integer_step)
+        if self.best is not None:
+            self.best.moved(chosen, patch.step)
         if len(clipped) * FEW > chosen.size:
             self.sums = sums_over(self.residual, part.layout, part.picks)
         else:

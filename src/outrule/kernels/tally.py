@@ -242,3 +242,46 @@ def compact_and_sum(
                 total += residual[offsets[i] + position]
                 moved += movable[offsets[i] + position] if len(movable) else unit
     return total, moved
+
+
+@njit(nogil=True, cache=True)
+def best_with_margin(
+    prediction: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    which: NDArray[np.int64],
+    best: NDArray[np.int32],
+    margin: NDArray[np.float64],
+) -> None:
+    """The item of largest prediction in these instances, and how far ahead of the next it is."""
+    for i in which:
+        place, ahead = offsets[i], np.inf
+        for j in range(offsets[i] + 1, offsets[i + 1]):
+            if prediction[j] > prediction[place]:
+                place, ahead = j, prediction[j] - prediction[place]
+            else:
+                ahead = min(ahead, prediction[place] - prediction[j])
+        best[i, 0], margin[i] = place - offsets[i], ahead
+
+
+@njit(nogil=True, cache=True)
+def shrink_margins(
+    margin: NDArray[np.float64],
+    best: NDArray[np.int32],
+    picks: NDArray[np.integer],
+    step: float,
+    least: float,
+) -> NDArray[np.int64]:
+    """Let every margin know of a step; return the instances whose best item may have changed.
+
+    Raising the best item, or lowering another, keeps it the best: the margin only shrinks where
+    the step lowers the best or raises another, and by no more than the step.
+    """
+    open_again = np.empty(len(margin), dtype=np.int64)
+    n_open, size = 0, abs(step)
+    for i in range(len(margin)):
+        if (picks[0, i] == best[i, 0]) == (step < 0):
+            margin[i] -= size
+            if margin[i] <= least:
+                open_again[n_open] = i
+                n_open += 1
+    return open_again[:n_open].copy()
