@@ -98,7 +98,8 @@ def test_ragged_against_brute_force(instances):
         assert chosen_of(picks) == chosen_of(alone)
 
 
-SHAPES = [(1, 1), (1, 300), (2, 7), (7, 2), (5, 5), (6, 9), (10, 10), (12, 8), (17, 17), (40, 33)]
+SHAPES = [(1, 1), (1, 300), (2, 7), (7, 2), (5, 5), (6, 9), (10, 10), (12, 8), (12, 12), (17, 17)]
+SHAPES += [(40, 33)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -173,6 +174,16 @@ def test_overflowing_products_do_not_break_the_choice():
     for kernel in KERNELS:
         picks = dense(kernel, weights, 2, 2, np.full(4, 1e10))
         assert len(chosen_of(picks[0])) == 2
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 2), (3, 3), (5, 7)])
+def test_weights_that_vanish_in_the_sum_are_still_taken(shape):
+    m = shape[0] * shape[1]
+    weights = np.random.default_rng(5).choice([1.0, 2.0, 1e300, 1.7e308], (200, m))
+    row, column = np.divmod(np.arange(m), shape[1])
+    pairs = [(*shape, list(zip(w, row, column, strict=True))) for w in weights]
+    for picks in [ragged(pairs), *(dense(kernel, weights, *shape) for kernel in KERNELS)]:
+        assert (picks >= 0).all()
 
 
 def test_empty_batches():

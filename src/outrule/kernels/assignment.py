@@ -26,13 +26,13 @@ WIDTH = 16
 LARGEST = float(np.finfo(np.float64).max)
 
 # Transitions of the subset programme (see subset_work) that take as long as one augmenting path;
-# there is one path per vertex of the smaller side.
-WORK_PER_PATH = 650
+# there is one path per vertex of the smaller side. The programme goes up to 12 x 12 and 8 x 22.
+WORK_PER_PATH = 2200
 
 
 def _takes_subsets(small: int, large: int) -> bool:
     """Which algorithm; by shape alone, so that ties are broken alike in every batch and form."""
-    return bool(subset_work(small, large) <= WORK_PER_PATH * small)
+    return subset_work(small, large) <= WORK_PER_PATH * small
 
 
 def assign_dense(

@@ -24,6 +24,7 @@ from outrule.kernels.lanes import (
     LANES,
     empty_rows,
     load_lanes,
+    prefetch,
     store_best_cube,
     trace_choices,
 )
@@ -35,19 +36,15 @@ Positions = NDArray[np.int32]
 
 # Enough for the sum of the largest floats of any matching to stay finite.
 SHRINK = 2.0**-8
-# The states of BLOCK instances then fit the second-level cache.
-MOST_STATES = 1 << 14
-# Transitions that take as long as one sum while reading back, which is not vectorised well.
+# Transitions that take as long as one sum while reading back, where lanes load from all over.
 WORK_PER_TRACE = 12
 
 
-def subset_work(small: int, large: int) -> float:
-    """Count the transitions of the subset programme; infinite if its states are too many."""
+def subset_work(small: int, large: int) -> int:
+    """Count the transitions of the subset programme, and what reading back costs in these."""
     small, large = max(small, CUBE), max(large, CUBE)
-    states = (large - small + 1) << small
-    if states > MOST_STATES:
-        return np.inf
-    return states * small / 2 + WORK_PER_TRACE * small * large
+    n_states = (large - small + 1) << small
+    return n_states * small // 2 + WORK_PER_TRACE * small * large
 
 
 @njit(nogil=True, cache=True)
@@ -59,27 +56,31 @@ def assign_dense_by_subsets(
     tall = n_rows >= n_columns
     best, profit, choices = _room(min(n_rows, n_columns), max(n_rows, n_columns))
     large = choices.shape[0]
+    lead = large - max(n_rows, n_columns)
     step_row, step_column = (1, large) if tall else (large, 1)
     places = np.empty(m, np.int32)
     for k in range(m):
-        places[k] = k // n_columns * step_row + k % n_columns * step_column
+        places[k] = lead + k // n_columns * step_row + k % n_columns * step_column
     column_of = np.empty(large + 1, np.int64)
     chosen = np.empty(n_rows + 1, np.int32)
     for first in range(0, n, LANES):
         load_lanes(weights, scale, places, first, profit)
         used = min(LANES, n - first)
         for begin in range(0, used, BLOCK):
+            # The weights of the next instances travel to the cache meanwhile.
+            for place in range(0, BLOCK * m, 8):
+                prefetch(weights, (first + LANES + begin) * m + place)
             _solve(best, profit, begin, choices)
             for lane in range(begin, min(begin + BLOCK, used)):
                 for t in range(large):
-                    if tall:
-                        column_of[t] = choices[t, lane - begin]
-                    else:
-                        column_of[choices[t, lane - begin]] = t
+                    if not tall:
+                        column_of[choices[t, lane - begin]] = t - lead
+                    elif t >= lead:
+                        column_of[t - lead] = choices[t, lane - begin]
                 n_chosen = 0
                 for r in range(n_rows):
                     chosen[n_chosen] = r * n_columns + column_of[r]
-                    cell = r * step_row + column_of[r] * step_column
+                    cell = lead + r * step_row + column_of[r] * step_column
                     n_chosen += profit[cell * LANES + lane] > 0.0
                 for k in range(picks.shape[1]):
                     picks[first + lane, k] = chosen[k] if k < n_chosen else -1
@@ -113,6 +114,7 @@ def assign_ragged_by_subsets(
             stop += 1
         best, profit, choices = _room(lower, upper)
         large = choices.shape[0]
+        lead = large - upper
         item_of = np.empty(profit.size, np.int32)
         for first in range(done, stop, LANES):
             used = min(LANES, stop - first)
@@ -122,7 +124,8 @@ def assign_ragged_by_subsets(
                 tall = n_rows[i] >= n_columns[i]
                 step_row, step_column = (1, large) if tall else (large, 1)
                 for k in range(offsets[i], offsets[i + 1]):
-                    cell = (row[k] * step_row + column[k] * step_column) * LANES + lane
+                    cell = lead + row[k] * step_row + column[k] * step_column
+                    cell = cell * LANES + lane
                     if weights[k] > profit[cell]:
                         profit[cell] = weights[k]
                         item_of[cell] = k - offsets[i]
@@ -144,8 +147,10 @@ def assign_ragged_by_subsets(
 def _room(small: int, large: int) -> tuple[Floats, Floats, Integers]:
     """Allocate best[state][lane], profit[inner][outer][lane] and choices[outer][lane].
 
-    Both sides get at least CUBE vertices; what pads them earns nothing. So does the additional
-    inner vertex `small`, which means that the outer vertex is skipped.
+    Both sides get at least CUBE vertices; what pads them earns nothing. Outer vertices are padded
+    in front: reading back ends there, so a pair whose profit is lost in rounding is still
+    preferred to padding. The additional inner vertex `small`, which earns nothing either, stands
+    for a skipped outer vertex.
     """
     small, large = max(small, CUBE), max(large, CUBE)
     # After the states, the zeros that every state without skipped vertices starts from.
