@@ -19,7 +19,7 @@ from outrule.rules import Rule
 OPTIMISER = -1
 """The optimiser's own test stands behind those of the rules, so it is the last."""
 
-PICKS = 1 << 20  # picks that one thread looks at before it takes others
+PICKS = 1 << 18  # fewer picks are not worth a thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +100,7 @@ def audit_of(
 
     n, unit = len(part.layout), 2.0**part.bits * len(part.layout)
     own = np.empty((part.layout.k, n), dtype=part.picks.dtype)
-    pieces = threads.spans(PICKS // 16, n)
+    pieces = threads.spans(PICKS // 8, n)
 
     def look(piece: int) -> tuple[np.int64, np.int64]:
         rows = (optimiser, part.layout.offsets, residual, part.movable)
@@ -166,7 +166,8 @@ def sums_over(values: Integers, layout: Layout, picks: NDArray[Any]) -> Integers
 
 def rule_blocks(picks: NDArray[Any]) -> list[tuple[int, int]]:
     """Cut the rules into pieces that are worth a thread."""
-    return threads.spans(max(8, PICKS // (picks.shape[1] * picks.shape[2])), len(picks))
+    n_rules, k, n = picks.shape
+    return threads.spans(max(n_rules // (4 * threads.n_threads()), PICKS // (k * n), 1), n_rules)
 
 
 def _means(sums: Integers, part: Part, unit: float) -> Floats:

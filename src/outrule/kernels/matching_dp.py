@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from outrule.kernels.lanes import BLOCK, LANES, load_block, prefetch, store_best_sum
+from outrule.kernels.lanes import LANES, empty_rows, load_lanes, prefetch, store_best_sum
 from outrule.kernels.picking import insert_ascending, scaled
 
 # Enough for the sum of the largest floats of any matching to stay finite.
@@ -123,32 +123,6 @@ def _trace(plan: Plan, rows: Floats, choices: Choices, lane: int, chosen: Intege
 
 
 @njit(nogil=True, cache=True)
-def _empty_rows(n_rows: int) -> Floats:
-    """n_rows * LANES zeros that start on a cache line."""
-    raw = np.zeros(n_rows * LANES + 8)
-    skip = (-(raw.ctypes.data >> 3)) & 7
-    return raw[skip : skip + n_rows * LANES]
-
-
-@njit(nogil=True, cache=True)
-def _load_dense(weights: Floats, scale: Floats, places: Small, first: int, rows: Floats) -> None:
-    """Load LANES instances from `first` on; instances past the end repeat the last one."""
-    n, m = weights.shape
-    if m < BLOCK:
-        for lane in range(LANES):
-            instance = min(first + lane, n - 1)
-            for item in range(m):
-                value = scaled(weights[instance], scale, item)
-                rows[places[item] * LANES + lane] = max(value, 0.0)
-        return
-    for lane in range(0, LANES, BLOCK):
-        for column in range(0, m - BLOCK + 1, BLOCK):
-            load_block(weights, scale, first + lane, column, places, rows, lane)
-        if m % BLOCK:  # the last block overlaps the one before
-            load_block(weights, scale, first + lane, m - BLOCK, places, rows, lane)
-
-
-@njit(nogil=True, cache=True)
 def _heaviest(weights: Floats, scale: Floats, item: int, twins: Small) -> int:
     """The heaviest of the parallel items that start with `item`, the first on ties."""
     best = item
@@ -211,11 +185,11 @@ def subset_dense(
     """Match every row of weights * scale, whose item e is the edge (u[e], v[e])."""
     n, m = weights.shape
     places, items, twins, any_twins = _place_items(u, v, plan)
-    rows = _empty_rows(plan.n_rows + m)
+    rows = empty_rows(plan.n_rows + m, LANES)
     choices = np.zeros(plan.n_rows * LANES, dtype=np.int8)
     chosen = np.empty(plan.n_vertices // 2 + 1, dtype=np.int64)
     for first in range(0, n, LANES):
-        _load_dense(weights, scale, places, first, rows)
+        load_lanes(weights, scale, places, first, rows)
         if any_twins:
             _merge_twins(places, items, twins, rows)
         upcoming = (first + LANES) * m
@@ -258,7 +232,7 @@ def subset_ragged(
     picks: Small,
 ) -> None:
     """Match the instances `which`, none of which has more vertices than the plan."""
-    rows = _empty_rows(plan.n_rows)
+    rows = empty_rows(plan.n_rows, LANES)
     choices = np.zeros(plan.n_rows * LANES, dtype=np.int8)
     n_pairs = plan.n_vertices * (plan.n_vertices - 1) // 2
     items = np.zeros(n_pairs * LANES, dtype=np.int32)
