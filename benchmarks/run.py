@@ -305,41 +305,39 @@ def _fused_loop() -> Callable[[np.ndarray, int], float]:
 
 
 FIRST_CALL = """
-import time, numpy as np, outrule
-p = np.random.default_rng(0).random((2_000, 16)); y = np.random.default_rng(1).random((2_000, 16))
+import time, numpy as np
 start = time.perf_counter()
+import numba, scipy.optimize, sklearn.base
+imported = time.perf_counter()
+import outrule
+p = np.random.default_rng(0).random((2_000, 16)); y = np.random.default_rng(1).random((2_000, 16))
 c = outrule.DecisionCalibrator(outrule.BestAction(), outrule.multipliers(16, limit=64), 0.1)
 c.fit(p, y).predict(p); c.decide(p)
-print(time.perf_counter() - start)
+print(time.perf_counter() - imported, imported - start)
 """
 
 
 def first_calls() -> dict[str, float]:
     """fit, predict and decide of a best action on an empty cache, and in a second process."""
     with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", FIRST_CALL]
         environment = os.environ | {"NUMBA_CACHE_DIR": folder}
         runs = [
-            float(
-                subprocess.run(
-                    [sys.executable, "-c", FIRST_CALL],
-                    env=environment,
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                ).stdout
-            )
+            subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
             for _ in range(2)
         ]
-        alone = outrule.DecisionCalibrator(
-            outrule.BestAction(), outrule.multipliers(16, limit=256), 1 / 32
-        ).fit(*brief(16, 20_000))
-        one = np.random.default_rng(0).random((1, 16))
-        single = seconds(alone.predict, one, repeats=50)
+    (first, _), (second, imports) = ([float(word) for word in run.stdout.split()] for run in runs)
+    calibrator = outrule.DecisionCalibrator(
+        outrule.BestAction(), outrule.multipliers(16, limit=256), 1 / 32
+    ).fit(*brief(16, 20_000))
+    one, many = (np.random.default_rng(0).random((n, 16)) for n in (1, 1_000_000))
+    single, bulk = seconds(calibrator.predict, one, repeats=50), seconds(calibrator.predict, many)
     return {
-        "first process, seconds": runs[0],
-        "second process, seconds": runs[1],
-        "predict one instance, milliseconds": 1000 * single,
-        "patches replayed for it": len(alone.patches_),
+        "first process (compiles), seconds": first,
+        "second process (cached), seconds": second,
+        "importing numba, scipy.optimize and sklearn.base, seconds": imports,
+        f"predict one instance ({len(calibrator.patches_)} patches), milliseconds": 1000 * single,
+        "predict a million instances, seconds": bulk,
     }
 
 

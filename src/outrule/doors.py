@@ -38,10 +38,9 @@ def from_arrays(
         raise DataError(f"predictions have shape {array.shape}: there must be instances and items.")
     mask = None if available is None else _mask(available, (n, m), "predictions")
     origin = ArrayOrigin((n, m), mask, _columns(columns, (n, m)))
-    counts = np.full(n, m) if mask is None else mask.sum(axis=1)
     instances = Instances(
         prediction=origin.gather(array),
-        offsets=np.concatenate(([0], np.cumsum(counts))),
+        offsets=_offsets(origin),
         origin=origin,
         outcome=_same_shape(outcomes, "outcomes", origin),
         start=_same_shape(start, "start predictions", origin),
@@ -51,6 +50,14 @@ def from_arrays(
     )
     check_instances(instances)
     return instances
+
+
+def _offsets(origin: ArrayOrigin) -> Integers:
+    """Where every instance starts among the items on offer, and the end."""
+    n, m = origin.shape
+    if origin.available is None:
+        return np.arange(0, (n + 1) * m, m)
+    return np.concatenate(([0], np.cumsum(origin.available.sum(axis=1))))
 
 
 def check_instances(instances: Instances) -> None:
@@ -242,7 +249,9 @@ def _columns(
     return arrays
 
 
-def weights_only(weights: ArrayLike, available: ArrayLike | None) -> Instances:
+def weights_only(
+    weights: ArrayLike, available: ArrayLike | None, *, checked: bool = True
+) -> Instances:
     """Instances that carry weights for the optimiser: any finite numbers, empty instances too."""
     array = numeric(weights, "weights")
     if array.ndim != 2:
@@ -251,11 +260,12 @@ def weights_only(weights: ArrayLike, available: ArrayLike | None) -> Instances:
         raise DataError(f"weights have shape {array.shape}: there must be instances and items.")
     mask = None if available is None else _mask(available, array.shape, "weights")
     origin = ArrayOrigin(array.shape, mask)
-    counts = np.full(len(array), array.shape[1]) if mask is None else mask.sum(axis=1)
-    instances = Instances(
-        prediction=origin.gather(array),
-        offsets=np.concatenate(([0], np.cumsum(counts))),
-        origin=origin,
-    )
-    _refuse_outside(instances.prediction, "weight", instances, -np.inf, np.inf)
+    instances = Instances(origin.gather(array), _offsets(origin), origin)
+    if checked:
+        refuse_not_finite(instances)
     return instances
+
+
+def refuse_not_finite(instances: Instances) -> None:
+    """Refuse weights that are NaN or infinite; says where."""
+    _refuse_outside(instances.prediction, "weight", instances, -np.inf, np.inf)

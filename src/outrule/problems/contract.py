@@ -116,12 +116,7 @@ class Problem(ABC):
 
     def pick_on_threads(self, weights: Floats, layout: Layout) -> Picks:
         """As :meth:`pick`, chunks of instances on all threads; an instance is decided alike."""
-        n, most = len(layout), threads.n_threads()
-        if most == 1 or not self.threaded or n < 2 or len(weights) < SMALL:
-            return self.pick(weights, layout)
-        size = -(-n // (4 * most)) // LANES * LANES + LANES
-        spans = threads.spans(size, n)
-        picks = layout.new_picks()
+        spans, picks = self._spans(weights, layout), layout.new_picks()
 
         def pick(chunk: int) -> None:
             first, last = spans[chunk]
@@ -130,6 +125,13 @@ class Problem(ABC):
 
         threads.run(pick, len(spans))
         return picks
+
+    def _spans(self, weights: Floats, layout: Layout) -> list[tuple[int, int]]:
+        """Chunks of instances for threads: few, and none where there is nothing to share."""
+        n, most = len(layout), threads.n_threads()
+        if most == 1 or not self.threaded or len(weights) < SMALL:
+            return [(0, n)]
+        return threads.spans(-(-n // (2 * most * LANES)) * LANES, n)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
         """:meth:`pick` for every row of ``scales`` (n_rules, width), shape (n_rules, k, n)."""
@@ -171,7 +173,7 @@ class Problem(ABC):
         array([[False,  True,  True],
                [False, False,  True]])
         """
-        from outrule.doors import weights_only
+        from outrule.doors import refuse_not_finite, weights_only
 
         if isinstance(weights, Instances):
             instances = weights
@@ -179,7 +181,7 @@ class Problem(ABC):
                 expected = "left out: Instances know what is on offer"
                 raise refuse_argument(available, "available", "solve", expected)
         else:
-            instances = weights_only(weights, available)
+            instances = weights_only(weights, available, checked=not self.threaded)
         layout = self.lay(instances)
         if self.exactly_one and (np.diff(layout.offsets) == 0).any():
             first = int(np.argmax(np.diff(layout.offsets) == 0))
@@ -187,8 +189,30 @@ class Problem(ABC):
                 f"{instances.where(first)} has no items on offer, and {type(self).__name__} "
                 "must choose one: drop the instance."
             )
-        marks = instances.mark(self.pick_on_threads(instances.prediction, layout))
+        marks, finite = self._mark_on_threads(instances.prediction, layout)
+        if not finite:
+            refuse_not_finite(instances)
         return instances.origin.restore(marks, False)
+
+    def _mark_on_threads(self, weights: Floats, layout: Layout) -> tuple[Booleans, bool]:
+        """Decisions as flat marks, and whether all weights are finite, in one pass over memory.
+
+        The second answer may be no where finite weights have an infinite sum.
+        """
+        from outrule.kernels import tally
+
+        offsets, marks = layout.offsets, np.zeros(len(weights), dtype=np.bool_)
+        spans = self._spans(weights, layout)
+
+        def decide(chunk: int) -> bool:
+            first, last = spans[chunk]
+            some = weights[offsets[first] : offsets[last]]
+            picks = self.pick(some, layout.slice(first, last))
+            tally.mark_picks(picks, offsets[first : last + 1], marks)
+            with np.errstate(all="ignore"):
+                return bool(np.isfinite(some.sum()))
+
+        return marks, all(threads.run(decide, len(spans)))
 
 
 def count_marks(marks: Booleans, offsets: Integers) -> Integers:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule.arguments import DataError, check_number, refuse_argument
-from outrule.arrays import Floats, Integers, Picks
+from outrule.arrays import Booleans, Floats, Integers, Picks
 from outrule.instances import Instances
+from outrule.problems import sparse
 from outrule.problems.contract import (
     Layout,
     Problem,
@@ -123,6 +124,8 @@ class Graph(Problem):
 class Matching(Graph):
     """A matching in a general graph, of maximum weight, exactly (paper, section 3).
 
+    Graphs of more than 1,000 nodes are matched one by one, by rustworkx (the extra ``sparse``).
+
     Examples
     --------
     >>> Matching.complete(4).solve([[0.9, 0.8, 0.0, 0.0, 0.7, 0.1]])
@@ -134,6 +137,9 @@ class Matching(Graph):
 
         picks = layout.new_picks()
         nodes = layout.per_instance["n_nodes"]
+        large = nodes > sparse.LARGEST_DENSE
+        if large.any():
+            return self._pick_sparse(layout.scaled(weights, scale), layout, large)
         if layout.width is None:
             u, v = layout.per_item["u"], layout.per_item["v"]
             matching.match_ragged(weights, layout.offsets, u, v, nodes, picks)
@@ -141,6 +147,16 @@ class Matching(Graph):
             u, v, m = layout.pattern["u"], layout.pattern["v"], layout.width
             scale = np.ones(m) if scale is None else scale
             matching.match_dense(weights.reshape(-1, m), scale, u, v, int(nodes[0]), picks)
+        return picks
+
+    def _pick_sparse(self, weights: Floats, layout: Layout, large: Booleans) -> Picks:
+        """Large graphs by a library, the others, laid anew, by our own solvers."""
+        picks = layout.new_picks()
+        sparse.match_sparse(weights, layout, np.flatnonzero(large), picks)
+        for i in np.flatnonzero(~large).tolist():
+            one = layout.slice(i, i + 1)
+            some = weights[layout.offsets[i] : layout.offsets[i + 1]]
+            picks[i] = self.pick(some, one)[0]
         return picks
 
 
