@@ -50,7 +50,7 @@ def matchings(quick: bool) -> Iterable[dict[str, Any]]:
         peer = naive.RustworkxMatching(n_nodes)
         m = len(peer.edges)
         weights = np.random.default_rng(n_nodes).random((n, m))
-        ours = seconds(problem.solve, weights) / n
+        ours = seconds(problem.solve, weights, repeats=10) / n
         few = weights[: max(20, min(n, int(3 / (2e-8 * n_nodes**3.2))))]
         whole = n_nodes == 10 and not quick
         rows = weights if whole else few
@@ -187,7 +187,7 @@ def growth(quick: bool) -> Iterable[dict[str, Any]]:
     shrink = 4 if quick else 1
 
     def curve(name: str, sizes: list[int], work: Callable[[int], Callable[[], Any]]) -> Any:
-        times = [seconds(work(size)) for size in sizes]
+        times = [seconds(work(size), repeats=7) for size in sizes]
         return {
             "against": name,
             "sizes": sizes,

@@ -118,8 +118,11 @@ class FittedIsotonic:
 
 def _rows_by_item(
     instances: Instances, item: NDArray[np.int32]
-) -> list[tuple[Any, NDArray[np.int64]]]:
+) -> list[tuple[Any, NDArray[np.int64] | slice]]:
     """The name of every item, and where it stands in the given codes."""
+    m = instances.width
+    if m is not None and len(item) == m * len(instances):
+        return [(code, slice(code, None, m)) for code in range(m)]
     order = np.argsort(item, kind="stable")
     codes, starts = np.unique(item[order], return_index=True)
     names = instances.item_names
@@ -133,8 +136,8 @@ def _curve(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """The thresholds of isotonic regression: between them it is interpolated."""
     from scipy.optimize import isotonic_regression
 
-    order = np.flatnonzero(weight > 0)
-    order = order[np.argsort(x[order], kind="stable")]
+    order = np.argsort(x)
+    order = order[weight[order] > 0]
     x, y, weight = x[order], y[order], weight[order]
     first = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
     total = np.add.reduceat(weight, first)
