@@ -468,3 +468,11 @@ def test_the_words_of_a_certificate_name_verdict_gap_and_rule(certificate):
     assert words.startswith("inconclusive: not settled, up to 0.1, with confidence 0.95 on 100")
     assert "gap +0.0000 (at least" in words
     assert f"closest rule: {certificate.closest_rule}" in words
+
+
+@pytest.mark.parametrize("n_jobs", [0, "x"])
+def test_a_number_of_threads_that_fit_refuses_is_refused_here_too(n_jobs):
+    calibrator = two_actions()
+    calibrator.n_jobs = n_jobs
+    with pytest.raises(outrule.ArgumentError, match="'n_jobs' argument of DecisionCalibrator"):
+        certify(calibrator, [[0.6, 0.4]], [[1.0, 0.0]])

@@ -368,4 +368,5 @@ def fitted_model(calibrator: Any, owner: str) -> Model:
     if not isinstance(calibrator, DecisionCalibrator):
         raise refuse_argument(calibrator, "calibrator", owner, "a fitted DecisionCalibrator")
     check_is_fitted(calibrator, "model_")
+    threads.check_jobs(calibrator.n_jobs, "DecisionCalibrator")
     return calibrator.model_

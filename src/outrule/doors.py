@@ -15,6 +15,7 @@ from outrule.arrays import Booleans, Floats, Integers
 from outrule.instances import Instances
 from outrule.origin import ArrayOrigin, TableOrigin
 
+FARTHEST = 1e6  # a range farther from zero, in its own widths, loses digits to the offset
 SMALLEST, LARGEST = 1e-100, 1e100  # between them no square or product vanishes or overflows
 
 
@@ -113,7 +114,7 @@ def _refuse_outside(
         )
     raise DataError(
         f"{name} is {value:g} at {where}, outside [{low:g}, {high:g}]. "
-        "Give the range of the values with value_range=(low, high)."
+        "Give Instances the range of the values: value_range=(low, high)."
     )
 
 
@@ -144,6 +145,9 @@ def check_range(value_range: Any) -> tuple[float, float]:
         raise refuse_argument(value_range, "value_range", "Instances", expected)
     if not SMALLEST <= high - low <= LARGEST:
         expected = f"a pair (low, high) with high - low in [{SMALLEST:g}, {LARGEST:g}]"
+        raise refuse_argument(value_range, "value_range", "Instances", expected)
+    if max(abs(low), abs(high)) > FARTHEST * (high - low):
+        expected = f"within {FARTHEST:g} times its own width of zero: subtract a constant"
         raise refuse_argument(value_range, "value_range", "Instances", expected)
     return low, high
 

@@ -17,6 +17,7 @@ from outrule.instances import Instances
 
 SMALL = 1 << 15  # weights that are not worth a second thread, nor a second call
 LANES = 32  # kernels decide so many instances side by side
+CHEAP = 64  # items up to which an instance is decided about as fast as it is read
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +182,7 @@ class Problem(ABC):
                 expected = "left out: Instances know what is on offer"
                 raise refuse_argument(available, "available", "solve", expected)
         else:
-            instances = weights_only(weights, available, checked=not self.threaded)
+            instances = weights_only(weights, available, checked=False)
         layout = self.lay(instances)
         if self.exactly_one and (np.diff(layout.offsets) == 0).any():
             first = int(np.argmax(np.diff(layout.offsets) == 0))
@@ -189,6 +190,9 @@ class Problem(ABC):
                 f"{instances.where(first)} has no items on offer, and {type(self).__name__} "
                 "must choose one: drop the instance."
             )
+        quick = self.threaded and (layout.width or CHEAP + 1) <= CHEAP
+        if not (quick or isinstance(weights, Instances)):
+            refuse_not_finite(instances)
         marks, finite = self._mark_on_threads(instances.prediction, layout)
         if not finite:
             refuse_not_finite(instances)
@@ -197,7 +201,7 @@ class Problem(ABC):
     def _mark_on_threads(self, weights: Floats, layout: Layout) -> tuple[Booleans, bool]:
         """Decisions as flat marks, and whether all weights are finite, in one pass over memory.
 
-        The second answer may be no where finite weights have an infinite sum.
+        Where they are not, nothing is marked.
         """
         from outrule.kernels import tally
 
@@ -207,10 +211,12 @@ class Problem(ABC):
         def decide(chunk: int) -> bool:
             first, last = spans[chunk]
             some = weights[offsets[first] : offsets[last]]
-            picks = self.pick(some, layout.slice(first, last))
-            tally.mark_picks(picks, offsets[first : last + 1], marks)
-            with np.errstate(all="ignore"):
-                return bool(np.isfinite(some.sum()))
+            with np.errstate(all="ignore"):  # a finite sum has finite terms, and is one quick pass
+                finite = bool(np.isfinite(some.sum()) or np.isfinite(some).all())
+            if finite:
+                picks = self.pick(some, layout.slice(first, last))
+                tally.mark_picks(picks, offsets[first : last + 1], marks)
+            return finite
 
         return marks, all(threads.run(decide, len(spans)))
 
