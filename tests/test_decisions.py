@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import outrule
 from outrule import decisions, threads
 from outrule import patches as patching
+from outrule.audit import audit, prepare
 from outrule.decisions import compact, decide_all, expand, small_type
 from outrule.problems import Layout, contract
 
@@ -359,3 +360,24 @@ def test_chunks_on_threads_are_picked_as_the_whole(name, kind, monkeypatch):
             with threads.using(n_jobs):
                 found = problem.pick_on_threads(instances.prediction, layout)
             assert found.tolist() == expected
+
+
+def test_rules_that_decide_alike_are_kept_once_and_found_all_the_same():
+    predictions, outcomes = np.random.default_rng(5).random((2, 300, 4))
+    twins = [
+        outrule.Multiplier([1, 1, 1, 1], "one"),
+        outrule.Fixed(2),
+        outrule.Multiplier([2, 2, 2, 2], "the same"),
+        outrule.Choose("third", lambda view: view["item"] == 2),
+    ]
+    data = outrule.Instances.from_arrays(predictions, outcomes)
+    part = prepare(data, outrule.BestAction(), twins)
+    assert len(part.picks) == 2
+    assert part.of_rule.tolist() == [0, 1, 0, 1]
+    found = audit(part, data.prediction, outrule.BestAction())
+    alone = [
+        audit(prepare(data, outrule.BestAction(), [rule]), data.prediction, outrule.BestAction())
+        for rule in twins
+    ]
+    assert found.violations[:-1].tolist() == [one.violations[0] for one in alone]
+    assert found.sizes[:-1].tolist() == [one.sizes[0] for one in alone]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from outrule import threads
 from outrule.arrays import Floats, Integers, Picks
-from outrule.decisions import decide_all
+from outrule.decisions import decide_all, distinct
 from outrule.instances import Instances
 from outrule.problems import Layout, Problem
 from outrule.rules import Rule
@@ -26,13 +26,15 @@ PICKS = 1 << 18  # fewer picks are not worth a thread
 class Part:
     """Instances with their outcomes, and all that no patch changes.
 
-    ``picks`` has shape (n_rules, k, n), in the smallest type that holds an instance's positions.
+    ``picks`` has shape (n_distinct, k, n), in the smallest type that holds an instance's positions;
+    the decisions of rule r are ``picks[of_rule[r]]``.
     """
 
     instances: Instances
     outcome: Floats
     layout: Layout
     picks: NDArray[Any]
+    of_rule: Integers
     weight: Floats
     bits: int  # residuals are integers in units of span / 2**bits
     movable: Integers  # the weight of every item that a patch can move, times 2**bits; or empty
@@ -64,20 +66,29 @@ def prepare(instances: Instances, problem: Problem, rules: Sequence[Rule]) -> Pa
     outcome = instances.require_outcome("DecisionCalibrator.fit")
     problem.check_data(instances)
     layout = problem.lay(instances)
-    picks = decide_all(rules, instances, problem, layout)
+    picks, of_rule = distinct(decide_all(rules, instances, problem, layout))
     weight = instances.normalised_weight()
     most = int(np.diff(layout.offsets).max())
     bits = min(44, 62 - int(np.ceil(np.log2(len(layout) * most + 1))))
     movable = np.repeat(np.rint(weight * 2.0**bits).astype(np.int64), np.diff(layout.offsets))
     if "frozen" in layout.per_item:
         movable[layout.per_item["frozen"]] = 0
-    sizes = sums_over(movable, layout, picks) / (2.0**bits * len(layout))
+    sizes = sums_over(movable, layout, picks)[of_rule] / (2.0**bits * len(layout))
     if instances.weight is None and "frozen" not in layout.per_item:
         movable = np.empty(0, dtype=np.int64)  # all alike
     low, high = instances.value_range
     sensitivity = 2 * layout.k * (high - low) * _largest_share(weight, instances)
     return Part(
-        instances, outcome, layout, picks, weight, bits, movable, np.asarray(sizes), sensitivity
+        instances,
+        outcome,
+        layout,
+        picks,
+        of_rule,
+        weight,
+        bits,
+        movable,
+        np.asarray(sizes),
+        sensitivity,
     )
 
 
@@ -95,7 +106,7 @@ def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
 def audit_of(
     part: Part, residual: Integers, sums: Integers, squares: int, optimiser: Picks
 ) -> Audit:
-    """The audit, from sums of integer residuals over the decisions of the rules."""
+    """The audit, from sums of integer residuals over the distinct decisions of the rules."""
     from outrule.kernels import tally
 
     n, unit = len(part.layout), 2.0**part.bits * len(part.layout)
@@ -109,7 +120,7 @@ def audit_of(
     looks = threads.run(look, len(pieces))
     total, moved = (sum(int(one[k]) for one in looks) for k in (0, 1))
     return Audit(
-        violations=_means(np.append(sums, total), part, part.span),
+        violations=_means(np.append(sums[part.of_rule], total), part, part.span),
         sizes=np.append(part.sizes, moved / unit),
         squared_error=squares * part.span**2 / unit,
         optimiser=own,
@@ -147,7 +158,7 @@ def rule_values(part: Part) -> Floats:
     tally.residuals(
         zero, part.outcome, part.layout.offsets, part.weight, largest, part.bits, scaled
     )
-    return _means(sums_over(scaled, part.layout, part.picks), part, largest)
+    return _means(sums_over(scaled, part.layout, part.picks)[part.of_rule], part, largest)
 
 
 def sums_over(values: Integers, layout: Layout, picks: NDArray[Any]) -> Integers:

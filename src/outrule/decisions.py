@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule import threads
-from outrule.arrays import Picks
+from outrule.arrays import Integers, Picks
 from outrule.instances import Instances
 from outrule.problems import Layout, Problem
 from outrule.rules import Multiplier, Rule
@@ -33,6 +34,21 @@ def expand(decisions: NDArray[Any], layout: Layout) -> Picks:
     """The inverse of :func:`compact`: (k, n) small numbers as (n, k), -1 where there is no pick."""
     picks = decisions.T.astype(np.int64)
     return np.where(picks < np.diff(layout.offsets)[:, None], picks, -1).astype(np.int32)
+
+
+def distinct(decisions: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+    """The decisions without repetitions, and which of them every rule's are.
+
+    Rules of one class often decide alike on all the data; what is kept and summed then shrinks.
+    """
+    keys = threads.run(lambda r: hashlib.sha256(decisions[r]).digest(), len(decisions))
+    first: dict[bytes, int] = {}
+    for r, key in enumerate(keys):
+        first.setdefault(key, r)
+    rows = list(first.values())
+    number = {key: i for i, key in enumerate(first)}
+    of_rule = np.asarray([number[key] for key in keys], dtype=np.int64)
+    return (decisions if len(rows) == len(decisions) else decisions[rows]), of_rule
 
 
 def decide_all(

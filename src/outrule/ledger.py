@@ -74,7 +74,8 @@ class Ledger:
     def patch(self, patch: Patch, found: Audit) -> None:
         """Patch the predictions and bring the ledger up to date."""
         part = self.part
-        chosen = found.optimiser if patch.test == OPTIMISER else part.picks[patch.test]
+        row = OPTIMISER if patch.test == OPTIMISER else int(part.of_rule[patch.test])
+        chosen = found.optimiser if row == OPTIMISER else part.picks[row]
         integer_step = int(np.rint(patch.step / part.span * 2.0**part.bits))
         clipped = self._move(chosen, patch.step, integer_step)
         if self.best is not None:
@@ -82,7 +83,7 @@ class Ledger:
         if len(clipped) * FEW > chosen.size:
             self.sums = sums_over(self.residual, part.layout, part.picks)
         else:
-            self.sums -= integer_step * self._shared(patch.test, chosen)
+            self.sums -= integer_step * self._shared(row, chosen)
             self._correct(clipped)
 
     def _move(self, chosen: NDArray[Any], step: float, integer_step: int) -> Integers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule import threads
-from outrule.arrays import Floats
+from outrule.arrays import Floats, Integers
 from outrule.audit import OPTIMISER
 from outrule.decisions import BLOCK, compact, decide_all
 from outrule.instances import Instances
@@ -31,6 +31,14 @@ class Patch(NamedTuple):
 
     test: int
     step: float
+
+
+def renumber(patches: Sequence[Patch], number: Integers | Mapping[int, int]) -> list[Patch]:
+    """The patches with rules numbered as decisions are."""
+    return [
+        patch if patch.test == OPTIMISER else Patch(int(number[patch.test]), patch.step)
+        for patch in patches
+    ]
 
 
 def first_point(prediction: Floats, problem: Problem, layout: Layout) -> Floats:
@@ -131,8 +139,7 @@ def replay(
     Only rules that a patch names are decided. Cost: linear in instances times patches.
     """
     used = sorted({patch.test for patch in patches} - {OPTIMISER})
-    number = {test: i for i, test in enumerate(used)} | {OPTIMISER: OPTIMISER}
-    local = [Patch(number[patch.test], patch.step) for patch in patches]
+    local = renumber(patches, {test: i for i, test in enumerate(used)})
     chosen_rules = [rules[test] for test in used]
     layout = problem.lay(instances)
     prediction = first_point(start, problem, layout)

@@ -14,7 +14,7 @@ from outrule.audit import Audit, audit, prepare, rule_values, squared_error
 from outrule.check import Check, FixedStep, FreshBatches, Reuse, Step
 from outrule.instances import Instances
 from outrule.ledger import Ledger
-from outrule.patches import Patch, apply_patches, first_point
+from outrule.patches import Patch, apply_patches, first_point, renumber
 from outrule.problems import Problem
 from outrule.rules import Rule
 
@@ -71,7 +71,8 @@ class SameData:
     def replayed(self, patch: Patch) -> None:
         """Apply a patch that was found elsewhere."""
         layout, value_range = self.part.layout, self.part.instances.value_range
-        apply_patches(self.prediction, [patch], self.part.picks, self.problem, layout, value_range)
+        patches = renumber([patch], self.part.of_rule)
+        apply_patches(self.prediction, patches, self.part.picks, self.problem, layout, value_range)
 
     def values(self) -> Floats:
         return rule_values(self.part)
@@ -117,7 +118,8 @@ class FreshData:
             self.start[offsets[first] : offsets[last]], self.problem, part.layout
         )
         value_range = self.instances.value_range
-        apply_patches(prediction, patches, part.picks, self.problem, part.layout, value_range)
+        local = renumber(patches, part.of_rule)
+        apply_patches(prediction, local, part.picks, self.problem, part.layout, value_range)
         weight = batch.total_weight()
         self.sums += weight * rule_values(part)
         self.weight += weight
