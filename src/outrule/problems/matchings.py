@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -68,10 +69,10 @@ class Graph(Problem):
             return f"{name}.between{self.columns!r}"
         return f"{name}(<{len(self.edges)} edges on {self.n_nodes} nodes>)"
 
-    @property
+    @cached_property
     def n_nodes(self) -> int:
         """Nodes of the fixed graph: those that an edge names."""
-        return len(np.unique(self.edges or ()))
+        return int(self._numbered.max()) + 1
 
     def _check_edges(self, edges: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
         expected = "a non-empty sequence of pairs of two different nodes 0, 1, ..."
@@ -93,13 +94,14 @@ class Graph(Problem):
             width = None
         else:
             items = item_numbers(instances, len(self.edges), type(self).__name__)
-            u, v = self._numbered()[items].T.copy()
+            u, v = self._numbered[items].T.copy()
             nodes = np.full(len(instances), self.n_nodes)
             width = instances.width
         k = max(1, int(nodes.max()) // 2)
         sizes = {"n_nodes": nodes}
         return Layout(instances.offsets, k, width, per_instance=sizes, **by_item(width, u=u, v=v))
 
+    @cached_property
     def _numbered(self) -> NDArray[np.int32]:
         """The fixed edges, their nodes numbered without gaps."""
         codes = np.unique(self.edges or (), return_inverse=True)[1]
