@@ -49,7 +49,9 @@ def test_history_is_the_audit_of_the_replayed_patches(case, step):
     part = prepare(instances, case.problem, case.rules)
     names = [*(rule.name for rule in case.rules), "optimiser"]
     # The loop's own state: on a box its integer residuals are moved, not rounded anew.
-    source = SameData(instances, instances.prediction, case.problem, case.rules)
+    source = SameData(
+        prepare(instances, case.problem, case.rules), instances.prediction, case.problem
+    )
     for done, row in enumerate(fitted.history_[:5]):
         current = replay(
             fitted.patches_[:done], case.rules, case.problem, instances, instances.prediction

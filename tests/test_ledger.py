@@ -13,7 +13,7 @@ import strategies
 from outrule import audit as auditing
 from outrule import ledger as ledgers
 from outrule import sources, threads
-from outrule.audit import audit, residuals, sums_over
+from outrule.audit import audit, prepare, residuals, sums_over
 from outrule.boosting import Plan, boost
 from outrule.kernels import overlap
 from outrule.patches import Patch, replay
@@ -37,7 +37,7 @@ steps = st.one_of(
 
 def open_ledger(instances, problem, rules, start=None):
     start = instances.prediction if start is None else start
-    source = sources.SameData(instances, start, problem, rules)
+    source = sources.SameData(prepare(instances, problem, rules), start, problem)
     assert source.ledger is not None
     return source
 
@@ -217,7 +217,8 @@ def plan(source, step, tolerance, rounds):
 def test_the_books_are_right_after_every_patch_of_a_run(name, few, monkeypatch):
     monkeypatch.setattr(ledgers, "FEW", few)
     instances, problem, rules = world(name)
-    source = Spied(instances, instances.prediction, problem, rules).begin(rules)
+    part = prepare(instances, problem, rules)
+    source = Spied(part, instances.prediction, problem).begin(rules)
     step = outrule.LineSearch()
     boost(source, rules, plan(source, step, 0.005, 40), np.random.default_rng(0))
     assert len(source.done) >= 5
@@ -394,7 +395,7 @@ def test_weights_and_the_simplex_have_no_ledger(kind):
         outcomes = np.eye(3)[np.arange(30) % 3]
     instances = outrule.Instances.from_arrays(predictions, outcomes, weights=weights)
     rules = outrule.multipliers(3, limit=5)
-    source = sources.SameData(instances, instances.prediction, problem, rules)
+    source = sources.SameData(prepare(instances, problem, rules), instances.prediction, problem)
     assert source.ledger is None
 
 
@@ -406,7 +407,7 @@ def test_the_best_action_is_looked_for_again_wherever_it_can_have_changed(masked
     mask[:, 2] = True
     data = outrule.Instances.from_arrays(predictions, outcomes, available=mask if masked else None)
     problem, rules = outrule.BestAction(), outrule.multipliers(6, limit=20)
-    source = sources.SameData(data, data.prediction, problem, rules)
+    source = sources.SameData(prepare(data, problem, rules), data.prediction, problem)
     looked_at = []
     for _ in range(200):
         found = source.look(())

@@ -12,6 +12,7 @@ import reference
 import strategies
 from outrule import decisions
 from outrule import patches as patching
+from outrule.audit import prepare
 from outrule.boosting import Plan, boost
 from outrule.patches import Patch, replay
 from outrule.sources import SameData
@@ -24,7 +25,7 @@ lists_of_patches = st.lists(
 def run(case, start, step):
     """The loop itself: the patches it made, and the predictions it ended with."""
     instances = outrule.Instances.from_arrays(case.predictions, case.outcomes)
-    source = SameData(instances, start.ravel(), case.problem, case.rules)
+    source = SameData(prepare(instances, case.problem, case.rules), start.ravel(), case.problem)
     plan = Plan(outrule.Reuse(), step, 0.02, source.part.layout.k, 40)
     boosted = boost(source, case.rules, plan, np.random.default_rng(0))
     return instances, source.prediction, boosted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,12 +33,13 @@ class Patch(NamedTuple):
     step: float
 
 
-def renumber(patches: Sequence[Patch], number: Integers | Mapping[int, int]) -> list[Patch]:
-    """The patches with rules numbered as decisions are."""
-    return [
-        patch if patch.test == OPTIMISER else Patch(int(number[patch.test]), patch.step)
-        for patch in patches
-    ]
+def columns(
+    patches: Sequence[Patch], number: Integers | Mapping[int, int]
+) -> tuple[Integers, Floats]:
+    """The patches as two columns: rules numbered as decisions are (-1 the optimiser), and steps."""
+    order = [p.test if p.test == OPTIMISER else number[p.test] for p in patches]
+    steps = [patch.step for patch in patches]
+    return np.asarray(order, dtype=np.int64), np.asarray(steps, dtype=np.float64)
 
 
 def first_point(prediction: Floats, problem: Problem, layout: Layout) -> Floats:
@@ -53,7 +54,8 @@ def first_point(prediction: Floats, problem: Problem, layout: Layout) -> Floats:
 
 def apply_patches(
     prediction: Floats,
-    patches: Sequence[Patch],
+    order: Integers,
+    steps: Floats,
     picks: NDArray[Any],
     problem: Problem,
     layout: Layout,
@@ -61,12 +63,13 @@ def apply_patches(
 ) -> None:
     """Apply patches in order, in place, pieces of the instances on threads.
 
-    ``picks`` holds the decisions of the rules, (n_rules, k, n).
+    ``picks`` holds the decisions of the rules, (n_rules, k, n); ``order`` and ``steps`` come from
+    :func:`columns`.
     """
     pieces = threads.spans(PIECE, len(layout))
 
     def apply(piece: int) -> None:
-        _apply(prediction, patches, picks, problem, layout, value_range, pieces[piece])
+        _apply(prediction, order, steps, picks, problem, layout, value_range, pieces[piece])
 
     # A function of the caller's is not called from other threads.
     with threads.using(threads.n_threads() if problem.threaded else 1):
@@ -75,7 +78,8 @@ def apply_patches(
 
 def _apply(
     prediction: Floats,
-    patches: Sequence[Patch],
+    order: Integers,
+    steps: Floats,
     picks: NDArray[Any],
     problem: Problem,
     layout: Layout,
@@ -86,31 +90,29 @@ def _apply(
     from outrule.kernels import tally
 
     if type(problem) is BestAction:
-        order, steps = _columns(patches)
         tally.patch_best(prediction, layout.offsets, picks, order, steps, value_range, span)
         return
     part, first, last = layout.slice(*span), layout.offsets[span[0]], layout.offsets[span[1]]
-    for own, run in groupby(patches, key=lambda patch: patch.test == OPTIMISER):
-        if not own:
-            order, steps = _columns(list(run))
-            move(prediction, picks, order, steps, problem, layout, value_range, span)
+    own = order == OPTIMISER
+    # A run ends where the next patch is the optimiser's, whose decisions must be looked for.
+    ends = np.flatnonzero(own[:-1] | own[1:]) + 1
+    for begin, end in pairwise([0, *ends.tolist(), len(order)]):
+        if begin == end:
             continue
-        for patch in run:
-            some = prediction[first:last]
-            chosen = compact(problem.pick(some, part), layout)[None]
-            order, steps = np.zeros(1, np.int64), np.asarray([patch.step])
-            move(some, chosen, order, steps, problem, part, value_range, (0, len(part)))
-
-
-def _columns(patches: Sequence[Patch]) -> tuple[NDArray[np.int64], Floats]:
-    order = np.asarray([patch.test for patch in patches], dtype=np.int64)
-    return order, np.asarray([patch.step for patch in patches], dtype=np.float64)
+        if not own[begin]:
+            run = (order[begin:end], steps[begin:end])
+            move(prediction, picks, *run, problem, layout, value_range, span)
+            continue
+        some = prediction[first:last]
+        chosen = compact(problem.pick(some, part), layout)[None]
+        run = (np.zeros(1, np.int64), steps[begin:end])
+        move(some, chosen, *run, problem, part, value_range, (0, len(part)))
 
 
 def move(
     prediction: Floats,
     picks: NDArray[Any],
-    order: NDArray[np.int64],
+    order: Integers,
     steps: Floats,
     problem: Problem,
     layout: Layout,
@@ -139,7 +141,7 @@ def replay(
     Only rules that a patch names are decided. Cost: linear in instances times patches.
     """
     used = sorted({patch.test for patch in patches} - {OPTIMISER})
-    local = renumber(patches, {test: i for i, test in enumerate(used)})
+    order, steps = columns(patches, {test: i for i, test in enumerate(used)})
     chosen_rules = [rules[test] for test in used]
     layout = problem.lay(instances)
     prediction = first_point(start, problem, layout)
@@ -147,5 +149,5 @@ def replay(
         block, part = instances.slice(first, last), layout.slice(first, last)
         picks = decide_all(chosen_rules, block, problem, part)
         flat = prediction[layout.offsets[first] : layout.offsets[last]]
-        apply_patches(flat, local, picks, problem, part, instances.value_range)
+        apply_patches(flat, order, steps, picks, problem, part, instances.value_range)
     return prediction

@@ -10,11 +10,11 @@ import numpy as np
 from outrule import theory
 from outrule.arguments import DataError, refuse_argument
 from outrule.arrays import Booleans, Floats
-from outrule.audit import Audit, audit, prepare, rule_values, squared_error
+from outrule.audit import Audit, Part, audit, prepare, rule_values, squared_error
 from outrule.check import Check, FixedStep, FreshBatches, Reuse, Step
 from outrule.instances import Instances
 from outrule.ledger import Ledger
-from outrule.patches import Patch, apply_patches, first_point, renumber
+from outrule.patches import Patch, apply_patches, columns, first_point
 from outrule.problems import Problem
 from outrule.rules import Rule
 
@@ -40,22 +40,13 @@ class Source(Protocol):
 class SameData:
     """The same instances every round; their predictions are patched in place."""
 
-    def __init__(
-        self,
-        instances: Instances,
-        start: Floats,
-        problem: Problem,
-        rules: Sequence[Rule],
-        *,
-        audited: bool = True,
-    ):
-        self.problem = problem
-        self.part = prepare(instances, problem, rules)
-        self.prediction = first_point(start, problem, self.part.layout)
-        self.weight = instances.total_weight()
+    def __init__(self, part: Part, start: Floats, problem: Problem, *, audited: bool = True):
+        self.part, self.problem = part, problem
+        self.prediction = first_point(start, problem, part.layout)
+        self.weight = part.instances.total_weight()
         # On the simplex a patch moves other items too, and with weights by other amounts.
-        quick = audited and not problem.simplex and instances.weight is None
-        self.ledger = Ledger(self.part, self.prediction, problem) if quick else None
+        quick = audited and not problem.simplex and part.instances.weight is None
+        self.ledger = Ledger(part, self.prediction, problem) if quick else None
 
     def look(self, patches: Sequence[Patch]) -> Audit | None:
         if self.ledger is not None:
@@ -71,8 +62,9 @@ class SameData:
     def replayed(self, patch: Patch) -> None:
         """Apply a patch that was found elsewhere."""
         layout, value_range = self.part.layout, self.part.instances.value_range
-        patches = renumber([patch], self.part.of_rule)
-        apply_patches(self.prediction, patches, self.part.picks, self.problem, layout, value_range)
+        order, steps = columns([patch], self.part.of_rule)
+        picks = self.part.picks
+        apply_patches(self.prediction, order, steps, picks, self.problem, layout, value_range)
 
     def values(self) -> Floats:
         return rule_values(self.part)
@@ -118,8 +110,9 @@ class FreshData:
             self.start[offsets[first] : offsets[last]], self.problem, part.layout
         )
         value_range = self.instances.value_range
-        local = renumber(patches, part.of_rule)
-        apply_patches(prediction, local, part.picks, self.problem, part.layout, value_range)
+        order, steps = columns(patches, part.of_rule)
+        layout = part.layout
+        apply_patches(prediction, order, steps, part.picks, self.problem, layout, value_range)
         weight = batch.total_weight()
         self.sums += weight * rule_values(part)
         self.weight += weight
@@ -170,14 +163,13 @@ def open_source(
             raise refuse_argument(check.size, "size", "FreshBatches", expected)
         return FreshData(instances, start, problem, rules, check.size), None
     if not isinstance(check, Reuse) or check.validation is None:
-        return SameData(instances, start, problem, rules), None
+        return SameData(prepare(instances, problem, rules), start, problem), None
     aside = _set_aside(instances, check.validation, generator)
     inside, outside = (
         SameData(
-            instances.take(np.flatnonzero(rows)),
+            prepare(instances.take(np.flatnonzero(rows)), problem, rules),
             start[rows[instances.instance]],
             problem,
-            rules,
             audited=audited,
         )
         for rows, audited in ((~aside, True), (aside, False))

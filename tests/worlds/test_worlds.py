@@ -7,6 +7,8 @@ import pytest
 from scipy.special import expit, logit
 
 from outrule import worlds
+from outrule.worlds import predictors
+from outrule.worlds.quadratic import N_FEATURES
 
 
 def chosen_value(weights, outcomes):
@@ -45,7 +47,7 @@ def test_bayes_is_unbiased_overall_and_on_what_it_chooses(large):
     spread = error.std() / np.sqrt(len(error))
     assert np.abs(error.mean(axis=0)).max() < 4 * spread
     assert abs(chosen_value(bayes, error).mean()) < 4 * spread
-    for column in range(worlds.N_FEATURES):
+    for column in range(N_FEATURES):
         assert np.abs((error * (features[:, [column]] > 0)).mean(axis=0)).max() < 4.5 * spread
 
 
@@ -83,8 +85,8 @@ def test_worlds_and_samples_are_reproducible_and_seeds_matter():
 def test_equal_seeds_do_not_share_numbers_between_purposes():
     world = worlds.Quadratic(10, seed=0)
     features, _ = world.sample(10, seed=0)
-    training, _ = worlds._training(world, 0)
-    start = worlds._start(world, 0)
+    training, _ = predictors._training(world, 0)
+    start = predictors._start(world, 0)
     assert not np.isin(features, world.W1).any()
     assert not np.isin(features, training).any()
     assert not np.isin(start, training).any()
@@ -113,24 +115,24 @@ def test_every_array_is_float64():
 
 def test_the_gradient_is_that_of_the_squared_error():
     world = worlds.Quadratic(3, seed=1)
-    features, signed = worlds._training(world, 0)
+    features, signed = predictors._training(world, 0)
     features, signed = features[:300], signed[:300]
-    parameters = worlds._start(world, 0)
-    loss, gradient = worlds._loss(parameters, features, signed)
+    parameters = predictors._start(world, 0)
+    loss, gradient = predictors._loss(parameters, features, signed)
     plain = ((expit(features @ parameters) - (signed + 1) / 2) ** 2).sum(axis=1).mean()
     assert loss == pytest.approx(plain)
     for place in np.ndindex(parameters.shape):
         shift = np.zeros_like(parameters)
         shift[place] = 1e-6
-        ends = [worlds._loss(parameters + s * shift, features, signed)[0] for s in (1, -1)]
+        ends = [predictors._loss(parameters + s * shift, features, signed)[0] for s in (1, -1)]
         assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-8)
 
 
 def test_the_brief_predictor_is_plain_gradient_descent(monkeypatch):
-    monkeypatch.setattr(worlds, "N_STEPS", 5)
+    monkeypatch.setattr(predictors, "N_STEPS", 5)
     world = worlds.Quadratic(3, seed=1)
-    features, signed = worlds._training(world, 7)
-    outcomes, parameters = (signed + 1) / 2, worlds._start(world, 7)
+    features, signed = predictors._training(world, 7)
+    outcomes, parameters = (signed + 1) / 2, predictors._start(world, 7)
     for _ in range(5):
         p = expit(features @ parameters)
         parameters -= 0.01 * 2 * features.T @ ((p - outcomes) * p * (1 - p)) / outcomes.size
@@ -140,7 +142,7 @@ def test_the_brief_predictor_is_plain_gradient_descent(monkeypatch):
 
 
 def test_the_start_is_uniform_within_one_over_root_ten():
-    start = worlds._start(worlds.Quadratic(1000), 0)
+    start = predictors._start(worlds.Quadratic(1000), 0)
     assert np.abs(start).max() <= 10**-0.5
     assert start.std() == pytest.approx(10**-0.5 / 3**0.5, rel=0.02)
 
@@ -165,9 +167,9 @@ def test_the_brief_regime_has_its_measured_figures(n_items, error_band, value_ba
 def test_the_converged_regime_is_stationary_and_has_its_measured_figures(n_items, band):
     world = worlds.Quadratic(n_items, seed=0)
     predictor = worlds.converged_predictor(world)
-    features, signed = worlds._training(world, 0)
+    features, signed = predictors._training(world, 0)
     parameters = np.vstack([predictor.weights.T, predictor.bias])
-    _, gradient = worlds._loss(parameters, features, signed)
+    _, gradient = predictors._loss(parameters, features, signed)
     assert np.abs(gradient).max() < 1e-7
     predictions, outcomes = worlds.draw(world, predictor, 4000, seed=1)
     value = chosen_value(predictions, outcomes).mean()
@@ -178,7 +180,7 @@ def test_the_converged_regime_is_stationary_and_has_its_measured_figures(n_items
 def test_the_converged_predictor_does_not_depend_on_its_start(monkeypatch):
     world = worlds.Quadratic(3, seed=0)
     found = worlds.converged_predictor(world, seed=0)
-    monkeypatch.setattr(worlds, "_start", lambda world, _: np.zeros((11, world.n_items)))
+    monkeypatch.setattr(predictors, "_start", lambda world, _: np.zeros((11, world.n_items)))
     other = worlds.converged_predictor(world, seed=0)
     np.testing.assert_allclose(found.weights, other.weights, atol=1e-5)
 
@@ -187,7 +189,7 @@ def test_a_converged_predictor_that_did_not_converge_says_so(monkeypatch):
     class Stopped:
         x, jac, message = np.zeros(22), np.full(22, 0.5), "out of luck"
 
-    monkeypatch.setattr(worlds, "minimize", lambda *_, **__: Stopped)
+    monkeypatch.setattr(predictors, "minimize", lambda *_, **__: Stopped)
     with pytest.raises(RuntimeError, match=r"gradient of 5\.0e-01 \(out of luck\)"):
         worlds.converged_predictor(worlds.Quadratic(2))
 
