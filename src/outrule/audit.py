@@ -63,19 +63,26 @@ class Audit:
 
 def prepare(instances: Instances, problem: Problem, rules: Sequence[Rule]) -> Part:
     """Compute all that stays the same from round to round."""
-    outcome = instances.require_outcome("DecisionCalibrator.fit")
+    instances.require_outcome("DecisionCalibrator.fit")
     problem.check_data(instances)
     layout = problem.lay(instances)
-    picks, of_rule = distinct(decide_all(rules, instances, problem, layout))
+    return part_of(instances, layout, *distinct(decide_all(rules, instances, problem, layout)))
+
+
+def part_of(instances: Instances, layout: Layout, picks: NDArray[Any], of_rule: Integers) -> Part:
+    """As :func:`prepare`, with the decisions of the rules already there."""
+    outcome = instances.require_outcome("DecisionCalibrator.fit")
     weight = instances.normalised_weight()
     most = int(np.diff(layout.offsets).max())
     bits = min(44, 62 - int(np.ceil(np.log2(len(layout) * most + 1))))
-    movable = np.repeat(np.rint(weight * 2.0**bits).astype(np.int64), np.diff(layout.offsets))
-    if "frozen" in layout.per_item:
-        movable[layout.per_item["frozen"]] = 0
-    sizes = sums_over(movable, layout, picks)[of_rule] / (2.0**bits * len(layout))
     if instances.weight is None and "frozen" not in layout.per_item:
         movable = np.empty(0, dtype=np.int64)  # all alike
+        sizes = _count_picks(picks) / len(layout)
+    else:
+        movable = np.repeat(np.rint(weight * 2.0**bits).astype(np.int64), np.diff(layout.offsets))
+        if "frozen" in layout.per_item:
+            movable[layout.per_item["frozen"]] = 0
+        sizes = sums_over(movable, layout, picks) / (2.0**bits * len(layout))
     low, high = instances.value_range
     sensitivity = 2 * layout.k * (high - low) * _largest_share(weight, instances)
     return Part(
@@ -87,7 +94,7 @@ def prepare(instances: Instances, problem: Problem, rules: Sequence[Rule]) -> Pa
         weight,
         bits,
         movable,
-        np.asarray(sizes),
+        np.asarray(sizes)[of_rule],
         sensitivity,
     )
 
@@ -101,6 +108,39 @@ def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
     sums = sums_over(residual, part.layout, part.picks)
     optimiser = problem.pick_on_threads(prediction, part.layout)
     return audit_of(part, residual, sums, squares, optimiser)
+
+
+def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[Audit]:
+    """The audits of several predictions on the same instances, which all offer as many items.
+
+    Cost: as :func:`audit` each, but the decisions of the rules are read once for eight of them.
+    """
+    from outrule.kernels import tally
+
+    width, lanes, count = part.layout.width, tally.LANES, len(predictions)
+    assert width is not None
+    values = [np.zeros((len(part.outcome), lanes), dtype=np.int64) for _ in range(0, count, lanes)]
+    sums = [np.zeros((len(part.picks), lanes), dtype=np.int64) for _ in values]
+
+    def look(i: int) -> tuple[Integers, int, Picks]:
+        residual, squares = residuals(part, predictions[i])
+        values[i // lanes][:, i % lanes] = residual
+        return residual, squares, problem.pick(predictions[i], part.layout)
+
+    looks, blocks = threads.run(look, count), rule_blocks(part.picks)
+
+    def add(task: int) -> None:
+        group, rows = task // len(blocks), slice(*blocks[task % len(blocks)])
+        tally.sum_together(values[group], width, part.picks[rows], sums[group][rows])
+
+    threads.run(add, len(values) * len(blocks))
+
+    def end(i: int) -> Audit:
+        residual, squares, optimiser = looks[i]
+        own = np.ascontiguousarray(sums[i // lanes][:, i % lanes])
+        return audit_of(part, residual, own, squares, optimiser)
+
+    return threads.run(end, count)
 
 
 def audit_of(
@@ -169,10 +209,23 @@ def sums_over(values: Integers, layout: Layout, picks: NDArray[Any]) -> Integers
 
     def add(block: int) -> None:
         rows = slice(*blocks[block])
-        tally.sum_over_picks(values, layout.offsets, picks[rows], sums[rows])
+        if layout.width is None:
+            tally.sum_over_picks(values, layout.offsets, picks[rows], sums[rows])
+        else:
+            tally.sum_over_dense_picks(values, layout.width, picks[rows], sums[rows])
 
     threads.run(add, len(blocks))
     return sums
+
+
+def _count_picks(picks: NDArray[Any]) -> Integers:
+    """How many items the decisions (n_rules, k, n) choose; the largest number is no pick."""
+    none, blocks = np.iinfo(picks.dtype).max, rule_blocks(picks)
+
+    def count(block: int) -> Any:
+        return np.count_nonzero(picks[slice(*blocks[block])] != none, axis=(1, 2))
+
+    return np.concatenate(threads.run(count, len(blocks)))
 
 
 def rule_blocks(picks: NDArray[Any]) -> list[tuple[int, int]]:

@@ -69,14 +69,14 @@ def apply_patches(
     pieces = threads.spans(PIECE, len(layout))
 
     def apply(piece: int) -> None:
-        _apply(prediction, order, steps, picks, problem, layout, value_range, pieces[piece])
+        patch_span(prediction, order, steps, picks, problem, layout, value_range, pieces[piece])
 
     # A function of the caller's is not called from other threads.
     with threads.using(threads.n_threads() if problem.threaded else 1):
         threads.run(apply, len(pieces))
 
 
-def _apply(
+def patch_span(
     prediction: Floats,
     order: Integers,
     steps: Floats,
@@ -86,7 +86,7 @@ def _apply(
     value_range: Range,
     span: Span,
 ) -> None:
-    """Apply patches to the instances of one span; runs of rules' patches in one call."""
+    """As :func:`apply_patches`, for the instances of one span; runs of rules' in one call."""
     from outrule.kernels import tally
 
     if type(problem) is BestAction:
@@ -125,8 +125,10 @@ def move(
     if problem.simplex:
         frozen = layout.per_item["frozen"]
         tally.patch_simplex(prediction, layout.offsets, picks, order, steps, frozen, span)
-    else:
+    elif layout.width is None:
         tally.patch_box(prediction, layout.offsets, picks, order, steps, value_range, span)
+    else:
+        tally.patch_dense_box(prediction, layout.width, picks, order, steps, value_range, span)
 
 
 def replay(

@@ -29,6 +29,37 @@ def test_sums_over_picks_are_exact_for_every_type_and_padding(case, scale):
     assert sums.tolist() == reference.sums_over_picks(values, case.offsets, case.picks)
 
 
+def dense_picks(width, n, seed):
+    """Values and decisions of three rules of up to two items each, of ``width`` on offer."""
+    generator = np.random.default_rng(seed)
+    values = generator.integers(-(2**50), 2**50, size=(width * n, tally.LANES))
+    picks = np.argsort(generator.random((3, n, width + 2)))[:, :, :2].transpose(0, 2, 1)
+    picks = np.sort(np.where(picks < width, picks, 255), axis=1)  # no pick stands behind all picks
+    return values, picks.astype(np.uint8)
+
+
+@given(st.integers(1, 5), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_dense_sums_are_exact(width, n, seed):
+    values, picks = dense_picks(width, n, seed)
+    offsets = np.arange(n + 1) * width
+    together = np.ones((3, tally.LANES), dtype=np.int64)
+    tally.sum_together(values, width, picks, together)
+    for lane in range(tally.LANES):
+        column, sums = values[:, lane].copy(), np.ones(3, dtype=np.int64)
+        tally.sum_over_dense_picks(column, width, picks, sums)
+        assert (sums - 1).tolist() == reference.sums_over_picks(column, offsets, picks)
+        assert together[:, lane].tolist() == sums.tolist()
+
+
+def test_joint_sums_do_not_depend_on_the_block_of_the_kernel():
+    width, n = 5, tally.CACHE // (8 * tally.LANES * 5) * 2 + 3
+    values, picks = dense_picks(width, n, 0)
+    together = np.zeros((3, tally.LANES), dtype=np.int64)
+    tally.sum_together(values, width, picks, together)
+    offsets = np.arange(n + 1) * width
+    assert together[:, 3].tolist() == reference.sums_over_picks(values[:, 3], offsets, picks)
+
+
 @given(strategies.tallies())
 def test_sums_are_added_to_what_is_there(case):
     values = np.arange(len(case.prediction), dtype=np.int64)
@@ -48,7 +79,8 @@ def test_the_last_item_of_the_widest_instance_is_no_padding(kind, size):
     picks = np.array([[[size - 1], [-1]]], dtype=np.int32).astype(kind)
     sums = np.zeros(1, dtype=np.int64)
     tally.sum_over_picks(values, np.array([0, size]), picks, sums)
-    assert sums[0] == 7
+    tally.sum_over_dense_picks(values, size, picks, sums)
+    assert sums[0] == 14
 
 
 def test_sums_do_not_depend_on_the_block_of_the_kernel():
@@ -72,6 +104,18 @@ def test_patches_on_the_box_have_the_bits_of_the_twin(case, ends):
     expected = reference.patch_box(patched, *args, low, high)
     tally.patch_box(patched, *args, ends, (0, len(case.weight)))
     assert patched.tolist() == expected
+
+
+@given(st.integers(1, 5), st.integers(1, 40), st.integers(0, 2**32 - 1), st.data())
+def test_dense_patches_have_the_bits_of_the_twin_and_keep_to_their_span(width, n, seed, data):
+    values, picks = dense_picks(width, n, seed)
+    prediction = np.ascontiguousarray(np.abs(values[:, 0]) / 2.0**50)
+    order, steps = np.array([2, 0, 2, 1]), np.array([0.25, -0.6, 0.3, 0.1])
+    first = data.draw(st.integers(0, n))
+    offsets, patched = np.arange(n + 1) * width, prediction.copy()
+    expected = reference.patch_box(prediction, offsets, picks, order, steps, 0.0, 1.0)
+    tally.patch_dense_box(patched, width, picks, order, steps, (0.0, 1.0), (first, n))
+    assert patched.tolist() == prediction.tolist()[: first * width] + expected[first * width :]
 
 
 @given(strategies.tallies(k_max=1))
@@ -140,8 +184,10 @@ def test_patches_do_not_depend_on_the_block_of_the_kernel(n, kind):
     picks = generator.integers(0, 4, size=(3, 1, n)).astype(kind)
     picks[picks == 3] = np.iinfo(kind).max
     steps = np.array([0.3, -0.7, 0.25, 0.9])
-    patched = prediction.copy()
+    patched, dense = prediction.copy(), prediction.copy()
     tally.patch_box(patched, offsets, picks, order, steps, (0.0, 1.0), (0, n))
+    tally.patch_dense_box(dense, 3, picks, order, steps, (0.0, 1.0), (0, n))
+    assert dense.tolist() == patched.tolist()
     expected = prediction.reshape(n, 3)
     for rule, step in zip(order, steps, strict=True):
         marks = picks[rule, 0][:, None] == np.arange(3)

@@ -11,6 +11,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
+LANES = 8  # columns of values that are summed together: a row of them is one cache line
+CACHE = 1 << 18  # bytes of such rows that stay in cache while all rules are summed
 
 
 @njit(nogil=True, cache=True)
@@ -62,6 +64,61 @@ def sum_over_picks(
 
 
 @njit(nogil=True, cache=True)
+def sum_over_dense_picks(
+    values: NDArray[np.int64], width: int, picks: NDArray[np.integer], sums: NDArray[np.int64]
+) -> None:
+    """As sum_over_picks where every instance has ``width`` items: no offsets to read."""
+    n_rules, k, n = picks.shape
+    for first in range(0, n, BLOCK):
+        last = min(first + BLOCK, n)
+        for r in range(n_rules):
+            total = np.int64(0)
+            for j in range(k):
+                for i in range(first, last):
+                    position = np.int64(picks[r, j, i])
+                    if position < width:
+                        total += values[i * width + position]
+            sums[r] += total
+
+
+@njit(nogil=True, cache=True)
+def sum_together(
+    values: NDArray[np.int64], width: int, picks: NDArray[np.integer], sums: NDArray[np.int64]
+) -> None:
+    """As sum_over_dense_picks for several columns of values, (n_items, LANES), at once.
+
+    Every decision is read once for all of them; one name per lane keeps the sums in registers.
+    """
+    n_rules, k, n = picks.shape
+    block = max(1, CACHE // (8 * LANES * width))
+    for first in range(0, n, block):
+        last = min(first + block, n)
+        for r in range(n_rules):
+            a = b = c = d = e = f = g = h = np.int64(0)
+            for j in range(k):
+                for i in range(first, last):
+                    position = np.int64(picks[r, j, i])
+                    if position < width:
+                        row = i * width + position
+                        a += values[row, 0]
+                        b += values[row, 1]
+                        c += values[row, 2]
+                        d += values[row, 3]
+                        e += values[row, 4]
+                        f += values[row, 5]
+                        g += values[row, 6]
+                        h += values[row, 7]
+            sums[r, 0] += a
+            sums[r, 1] += b
+            sums[r, 2] += c
+            sums[r, 3] += d
+            sums[r, 4] += e
+            sums[r, 5] += f
+            sums[r, 6] += g
+            sums[r, 7] += h
+
+
+@njit(nogil=True, cache=True)
 def patch_box(
     prediction: NDArray[np.float64],
     offsets: NDArray[np.int64],
@@ -86,6 +143,31 @@ def patch_box(
                     if position < offsets[i + 1] - offsets[i]:
                         moved = prediction[offsets[i] + position] + steps[t]
                         prediction[offsets[i] + position] = min(max(moved, low), high)
+
+
+@njit(nogil=True, cache=True)
+def patch_dense_box(
+    prediction: NDArray[np.float64],
+    width: int,
+    picks: NDArray[np.integer],
+    order: NDArray[np.int64],
+    steps: NDArray[np.float64],
+    box: tuple[float, float],
+    span: tuple[int, int],
+) -> None:
+    """As patch_box where every instance has ``width`` items: no offsets to read."""
+    low, high = box
+    for first in range(span[0], span[1], BLOCK):
+        last = min(first + BLOCK, span[1])
+        for t in range(len(order)):
+            step = steps[t]
+            for j in range(picks.shape[1]):
+                row = picks[order[t], j]
+                for i in range(first, last):
+                    position = np.int64(row[i])
+                    if position < width:
+                        place = i * width + position
+                        prediction[place] = min(max(prediction[place] + step, low), high)
 
 
 @njit(nogil=True, cache=True)

@@ -1,0 +1,91 @@
+"""Cases: a unit of the grid enters; its problem, rules and stream of data leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from outrule import worlds
+from outrule.arrays import Floats
+from outrule.evaluation.settings import Unit
+from outrule.instances import Instances
+from outrule.problems import (
+    BestAction,
+    GraphicMatroid,
+    Matching,
+    PartitionMatroid,
+    Problem,
+    Rejection,
+)
+from outrule.rules import Rule, multipliers
+from outrule.worlds.seeds import Seed
+
+STREAM, TEST, EQUAL = 1, 2, 3  # purposes of instances that a unit draws
+N_NODES = 10
+GROUP = 5  # items in a group of the partition matroid
+FEWER = 8  # one in so many rules for the matroids of rank nine, whose optimiser sorts
+COST = 0.2  # of a rejection
+SHARPNESS = {"brief": 3.0, "converged": 1.0}  # of the predictor of rejection: 1 is Bayes' own
+
+Draw = Callable[[int, Seed], tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """What a unit runs on; ``draw(n, seed)`` gives predictions and outcomes of shape (n, m)."""
+
+    seed: int
+    problem: Problem
+    rules: tuple[Rule, ...]
+    draw: Draw
+
+    def instances(self, n: int, purpose: int, *more: int) -> Instances:
+        """Instances for a purpose; ``more`` numbers them."""
+        return Instances.from_arrays(*self.draw(n, (self.seed, purpose, *more)))
+
+    def rounds(self, first: int, last: int, size: int) -> Instances:
+        """The instances of these rounds, ``size`` each: a round has its own seed."""
+        blocks = [self.draw(size, (self.seed, STREAM, number)) for number in range(first, last)]
+        predictions, outcomes = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+        return Instances.from_arrays(predictions, outcomes)
+
+
+def make_case(unit: Unit, n_rules: int) -> Case:
+    """Draw the world, train the predictor, and choose the rules."""
+    problem = problem_of(unit)
+    limit = max(1, n_rules // FEWER) if unit.problem in ("partition", "graphic") else n_rules
+    rules = multipliers(unit.n_items, limit=limit, seed=unit.seed)
+    draw = _rejection(unit) if isinstance(problem, Rejection) else _quadratic(unit)
+    return Case(unit.seed, problem, rules, draw)
+
+
+def problem_of(unit: Unit) -> Problem:
+    """What is decided in a unit."""
+    if unit.problem == "best-action":
+        return BestAction()
+    if unit.problem == "matching":
+        return Matching.complete(N_NODES)
+    if unit.problem == "rejection":
+        return Rejection(COST)
+    if unit.problem == "partition":
+        return PartitionMatroid([item // GROUP for item in range(unit.n_items)])
+    return GraphicMatroid.complete(N_NODES)
+
+
+def _quadratic(unit: Unit) -> Draw:
+    world = worlds.Quadratic(unit.n_items, seed=unit.seed)
+    train = worlds.brief_predictor if unit.regime == "brief" else worlds.converged_predictor
+    predictor = train(world, seed=unit.seed)
+    return lambda n, seed: worlds.draw(world, predictor, n, seed)
+
+
+def _rejection(unit: Unit) -> Draw:
+    problem, sharpness = Rejection(COST), SHARPNESS[unit.regime]
+
+    def draw(n: int, seed: Seed) -> tuple[Floats, Floats]:
+        predictions, outcomes = worlds.rejection(n, seed, sharpness)
+        return problem.with_reject(predictions), problem.with_reject(outcomes)
+
+    return draw

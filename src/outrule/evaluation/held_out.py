@@ -1,0 +1,82 @@
+"""The held-out instances of a unit: predictions enter, their value and squared error leave."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from outrule.arrays import Floats, Integers
+from outrule.audit import OPTIMISER, audit, prepare, rule_values, squared_error
+from outrule.evaluation.cases import TEST, Case
+from outrule.patches import apply_patches, first_point
+
+
+class Measured(NamedTuple):
+    """The paper's metrics of a run, and what else one would like to know."""
+
+    value: float
+    gap: float
+    gap_error: float  # standard error of the gap, paired with the best rule
+    improvement: float
+    squared_error: float  # per entry
+    largest_violation: float
+
+
+class HeldOut:
+    """Instances that no run learns from; the best rule is the best on them, as in the paper."""
+
+    def __init__(self, case: Case, n: int):
+        self.problem = case.problem
+        self.part = prepare(case.instances(n, TEST), case.problem, case.rules)
+        self.n_items = len(self.part.outcome) // n
+        self.rule_values = rule_values(self.part)
+        self.best_rule = int(np.argmax(self.rule_values))
+        rows = self.part.picks[self.part.of_rule[self.best_rule]].T
+        self._best = self._values(np.where(rows < self.n_items, rows, -1))
+        self.plain = self.value(self.start())
+        self.oracle = float(self._values(self._pick(self.part.outcome)).mean())
+
+    def start(self) -> Floats:
+        """A copy of the original predictions."""
+        instances, layout = self.part.instances, self.part.layout
+        return first_point(instances.prediction, self.problem, layout)
+
+    def patch(self, prediction: Floats, tests: Integers, steps: Floats) -> int:
+        """Patch in place; says how many instances the optimiser decided."""
+        part = self.part
+        order = np.where(tests == OPTIMISER, OPTIMISER, part.of_rule[tests])
+        value_range = part.instances.value_range
+        apply_patches(prediction, order, steps, part.picks, self.problem, part.layout, value_range)
+        return int((tests == OPTIMISER).sum()) * len(part.layout)
+
+    def value(self, prediction: Floats) -> float:
+        """Mean value of the optimiser's decisions."""
+        return float(self._values(self._pick(prediction)).mean())
+
+    def squared_error(self, prediction: Floats) -> float:
+        """Per entry."""
+        return squared_error(self.part, prediction) / self.n_items
+
+    def measure(self, prediction: Floats) -> Measured:
+        """Everything that is reported of a run."""
+        values = self._values(self._pick(prediction))
+        difference = values - self._best
+        violations = audit(self.part, prediction, self.problem).violations
+        return Measured(
+            value=float(values.mean()),
+            gap=float(difference.mean()),
+            gap_error=float(difference.std(ddof=1) / np.sqrt(len(difference))),
+            improvement=float(values.mean()) - self.plain,
+            squared_error=self.squared_error(prediction),
+            largest_violation=float(np.abs(violations).max()),
+        )
+
+    def _pick(self, weights: Floats) -> Integers:
+        return np.asarray(self.problem.pick_on_threads(weights, self.part.layout), dtype=np.int64)
+
+    def _values(self, picks: Integers) -> Floats:
+        """The value of decisions (n, k), -1 where there is none."""
+        outcome = self.part.outcome.reshape(-1, self.n_items)
+        taken = np.take_along_axis(outcome, np.maximum(picks, 0).astype(np.int64), axis=1)
+        return np.asarray(np.where(picks >= 0, taken, 0.0).sum(axis=1))
