@@ -19,6 +19,7 @@ from outrule.rules import Rule
 OPTIMISER = -1
 """The optimiser's own test stands behind those of the rules, so it is the last."""
 
+WORTH = 16  # picks per item of an instance from which on columns are laid side by side
 PICKS = 1 << 18  # fewer picks are not worth a thread
 
 
@@ -113,12 +114,14 @@ def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
 def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[Audit]:
     """The audits of several predictions on the same instances, which all offer as many items.
 
-    Cost: as :func:`audit` each, but the decisions of the rules are read once for eight of them.
+    Cost: as :func:`audit` each, but many decisions of rules are read once for eight of them.
     """
     from outrule.kernels import tally
 
     width, lanes, count = part.layout.width, tally.LANES, len(predictions)
     assert width is not None
+    if len(part.picks) * part.layout.k < WORTH * width:
+        return threads.run(lambda i: audit(part, predictions[i], problem), count)
     values = [np.zeros((len(part.outcome), lanes), dtype=np.int64) for _ in range(0, count, lanes)]
     sums = [np.zeros((len(part.picks), lanes), dtype=np.int64) for _ in values]
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 
@@ -20,6 +18,7 @@ from outrule import check, problems, rules, start
 from outrule.arguments import DataError, check_number
 from outrule.boosting import Round, Status
 from outrule.doors import check_range
+from outrule.files import write_text
 from outrule.model import Model
 from outrule.patches import Patch
 
@@ -38,18 +37,7 @@ KINDS: dict[str, type] = {
 
 def save(calibrator: DecisionCalibrator, path: str | PathLike[str]) -> None:
     """Write the model atomically: the file is whole, or it is not there."""
-    target = Path(path)
-    text = json.dumps(describe(calibrator), indent=1, allow_nan=False)
-    draft = target.with_name(f".{target.name}.{uuid4().hex}")
-    try:
-        with draft.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    write_text(Path(path), json.dumps(describe(calibrator), indent=1, allow_nan=False))
 
 
 def load(

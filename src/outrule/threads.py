@@ -12,6 +12,8 @@ from itertools import count
 from numbers import Integral
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from threadpoolctl import ThreadpoolController
+
 from outrule.arguments import refuse_argument
 
 Given = ParamSpec("Given")
@@ -80,6 +82,13 @@ def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
     return results
 
 
+@contextmanager
+def lone_blas() -> Iterator[None]:
+    """Matrix products on one thread inside: the same bits for any number, and no idle spinning."""
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
+
+
 def spans(size: int, length: int) -> list[tuple[int, int]]:
     """Cut ``range(length)`` into pieces of ``size``."""
     return [(first, min(first + size, length)) for first in range(0, length, size)]
@@ -89,6 +98,11 @@ def _n_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 @cache

@@ -31,9 +31,7 @@ class HeldOut:
         self.part = prepare(case.instances(n, TEST), case.problem, case.rules)
         self.n_items = len(self.part.outcome) // n
         self.rule_values = rule_values(self.part)
-        self.best_rule = int(np.argmax(self.rule_values))
-        rows = self.part.picks[self.part.of_rule[self.best_rule]].T
-        self._best = self._values(np.where(rows < self.n_items, rows, -1))
+        self._best = self._values_of_rule(int(np.argmax(self.rule_values)))
         self.plain = self.value(self.start())
         self.oracle = float(self._values(self._pick(self.part.outcome)).mean())
 
@@ -60,17 +58,28 @@ class HeldOut:
 
     def measure(self, prediction: Floats) -> Measured:
         """Everything that is reported of a run."""
-        values = self._values(self._pick(prediction))
-        difference = values - self._best
         violations = audit(self.part, prediction, self.problem).violations
-        return Measured(
-            value=float(values.mean()),
-            gap=float(difference.mean()),
-            gap_error=float(difference.std(ddof=1) / np.sqrt(len(difference))),
-            improvement=float(values.mean()) - self.plain,
-            squared_error=self.squared_error(prediction),
-            largest_violation=float(np.abs(violations).max()),
+        return self._measured(
+            self._values(self._pick(prediction)),
+            self.squared_error(prediction),
+            float(np.abs(violations).max()),
         )
+
+    def measure_rule(self, rule: int) -> Measured:
+        """The same of a rule, which decides on the predictions as they are."""
+        start = self.measure(self.start())
+        values = self._values_of_rule(rule)
+        return self._measured(values, start.squared_error, start.largest_violation)
+
+    def _measured(self, values: Floats, error: float, violation: float) -> Measured:
+        difference, value = values - self._best, float(values.mean())
+        gap_error = float(difference.std() / np.sqrt(len(difference)))
+        gap, improvement = float(difference.mean()), value - self.plain
+        return Measured(value, gap, gap_error, improvement, error, violation)
+
+    def _values_of_rule(self, rule: int) -> Floats:
+        rows = self.part.picks[self.part.of_rule[rule]].T.astype(np.int64)
+        return self._values(np.where(rows < self.n_items, rows, -1))
 
     def _pick(self, weights: Floats) -> Integers:
         return np.asarray(self.problem.pick_on_threads(weights, self.part.layout), dtype=np.int64)
@@ -78,5 +87,5 @@ class HeldOut:
     def _values(self, picks: Integers) -> Floats:
         """The value of decisions (n, k), -1 where there is none."""
         outcome = self.part.outcome.reshape(-1, self.n_items)
-        taken = np.take_along_axis(outcome, np.maximum(picks, 0).astype(np.int64), axis=1)
+        taken = np.take_along_axis(outcome, np.maximum(picks, 0), axis=1)
         return np.asarray(np.where(picks >= 0, taken, 0.0).sum(axis=1))

@@ -27,8 +27,8 @@ from outrule.patches import first_point, patch_span
 from outrule.problems import Problem
 
 TRACE = 8  # rounds between two looks at the held-out instances
-CHUNK = 64  # rounds at most whose instances are in memory
-ROOM = 2 * 2**30  # bytes that the instances of a chunk may take
+CHUNK = 32  # rounds at most whose instances are in memory
+ROOM = 2**30  # bytes that the instances of a chunk may take
 MOST = 4 * 2**30  # bytes that those of a single round may take
 
 
@@ -89,6 +89,7 @@ def advance(
     size, problem = max(settings.batch_sizes), case.problem
     k, m = held_out.part.layout.k, held_out.n_items
     length = rounds_per_chunk(settings, m, len(case.rules), k)
+    room: dict[Line, Floats] = {}  # kept from chunk to chunk: fresh memory costs more than a copy
     held = {line: _replayed(track, held_out) for line, track in progress.tracks.items()}
     while progress.round < settings.rounds:
         first, last = progress.round, min(progress.round + length, settings.rounds)
@@ -100,7 +101,7 @@ def advance(
                 progress.rule_sums[batch_size] += batch_size * rule_values(one)
             lines = settings.lines(batch_size, case.seed)
             runs = [_Run(line, progress.tracks[line], held[line]) for line in lines]
-            progress.n_solved += _run_chunk(runs, chunk, held_out)
+            progress.n_solved += _run_chunk(runs, chunk, held_out, room)
         progress.round = last
         yield progress
 
@@ -116,7 +117,7 @@ class _Chunk:
     """The instances of some rounds at one batch size, with the decisions of the rules."""
 
     def __init__(self, part: Part, problem: Problem, first: int, last: int, size: int):
-        self.problem, self.first, self.size, self.of_rule = problem, first, size, part.of_rule
+        self.problem, self.first_round, self.size, self.of_rule = problem, first, size, part.of_rule
         n_rounds = last - first
         block = len(part.layout) // n_rounds
         if size == block:
@@ -128,6 +129,7 @@ class _Chunk:
             n_decisions, k, _ = part.picks.shape
             cut = part.picks.reshape(n_decisions, k, n_rounds, block)[..., :size]
             self.picks = np.ascontiguousarray(cut).reshape(n_decisions, k, -1)
+        self.first = first_point(self.instances.prediction, problem, self.layout)
         self.parts = threads.run(self._part, n_rounds)
 
     def _part(self, number: int) -> Part:
@@ -136,8 +138,12 @@ class _Chunk:
         instances, layout = self.instances.slice(first, last), self.layout.slice(first, last)
         return part_of(instances, layout, picks, self.of_rule)
 
-    def start(self) -> Floats:
-        return first_point(self.instances.prediction, self.problem, self.layout)
+    def start(self, room: Floats | None) -> Floats:
+        """The predictions that no patch has moved yet, written where there is room."""
+        if room is None or room.shape != self.first.shape:
+            return self.first.copy()
+        np.copyto(room, self.first)
+        return room
 
     def patch(self, prediction: Floats, tests: Integers, steps: Floats, first: int) -> int:
         """Patch the rounds from ``first`` on; says how many instances the optimiser decided."""
@@ -158,12 +164,13 @@ class _Run(NamedTuple):
     held: Floats
 
 
-def _run_chunk(runs: list[_Run], chunk: _Chunk, held_out: HeldOut) -> int:
+def _run_chunk(runs: list[_Run], chunk: _Chunk, held_out: HeldOut, room: dict[Line, Floats]) -> int:
     """All rounds of a chunk for all lines of a batch size; how many instances were decided."""
     tracks = [(np.asarray(run.track.tests, np.int64), np.asarray(run.track.steps)) for run in runs]
 
     def replay(i: int) -> tuple[Floats, int]:
-        prediction = chunk.start()
+        line = runs[i].line
+        prediction = room[line] = chunk.start(room.get(line))
         return prediction, chunk.patch(prediction, *tracks[i], 0)
 
     predictions, solved = zip(*threads.run(replay, len(runs)), strict=True)
@@ -190,13 +197,13 @@ def _act(
     if finding is not None:
         length = line.step.size(finding, line.tolerance, chunk.layout.k)
         step = float(np.copysign(length, finding.violation))
-        track.rounds.append(chunk.first + number)
+        track.rounds.append(chunk.first_round + number)
         track.tests.append(finding.test)
         track.steps.append(step)
         one = (np.asarray([finding.test]), np.asarray([step]))
         solved += chunk.patch(prediction, *one, number + 1)
         solved += held_out.patch(run.held, *one)
-    done = chunk.first + number + 1
+    done = chunk.first_round + number + 1
     if done % TRACE == 0:
         point = TracePoint(done, held_out.squared_error(run.held), held_out.value(run.held))
         track.trace.append(point)

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from outrule import threads
 from outrule.arrays import Floats
 from outrule.worlds.quadratic import N_FEATURES, Quadratic
 from outrule.worlds.seeds import START, TRAINING, Seed, check_seed, stream
@@ -38,7 +39,9 @@ class LinearPredictor:
 
     def predict(self, features: Floats) -> Floats:
         """Return predictions (n, n_items) in (0, 1) for features (n, 10)."""
-        result: Floats = expit(features @ self.weights.T + self.bias)
+        with threads.lone_blas():
+            scores = features @ self.weights.T + self.bias
+        result: Floats = expit(scores)
         return result
 
 
@@ -72,10 +75,11 @@ def brief_predictor(world: Quadratic, seed: Seed = 0) -> LinearPredictor:
     check_seed(seed, "brief_predictor")
     features, signed = _training(world, seed)
     parameters = _start(world, seed)
-    for _ in range(N_STEPS):
-        _, gradient = _loss(parameters, features, signed)
-        # _loss averages over instances; dividing by the items gives the mean over all entries.
-        parameters -= LEARNING_RATE / world.n_items * gradient
+    with threads.lone_blas():
+        for _ in range(N_STEPS):
+            _, gradient = _loss(parameters, features, signed)
+            # _loss averages over instances; dividing by the items gives the mean of all entries.
+            parameters -= LEARNING_RATE / world.n_items * gradient
     return _predictor(parameters)
 
 
@@ -114,13 +118,14 @@ def converged_predictor(world: Quadratic, seed: Seed = 0) -> LinearPredictor:
         loss, gradient = _loss(vector.reshape(start.shape), features, signed)
         return loss, gradient.ravel()
 
-    found = minimize(
-        flat,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": 2000, "maxfun": 4000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-8},
-    )
+    with threads.lone_blas():
+        found = minimize(
+            flat,
+            start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 2000, "maxfun": 4000, "maxcor": 20, "ftol": 0.0, "gtol": 1e-8},
+        )
     slope = float(np.abs(found.jac).max())
     if slope > 1e-6:
         raise RuntimeError(

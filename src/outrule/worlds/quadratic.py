@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import expit
 
+from outrule import threads
 from outrule.arguments import check_number
 from outrule.arrays import Floats
 from outrule.worlds.seeds import SAMPLES, Seed, check_count, check_seed, stream
@@ -119,7 +120,8 @@ class Quadratic:
         return result
 
     def _noiseless(self, features: Floats) -> Floats:
-        raw: Floats = features @ self.W1.T + features**2 @ self.W2.T / 2 + self.b
+        with threads.lone_blas():
+            raw: Floats = features @ self.W1.T + features**2 @ self.W2.T / 2 + self.b
         return (raw - self.mean) / self.scale
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -1,0 +1,158 @@
+"""Made-up results of the evaluation: settings enter; plausible tables leave, at once."""
+
+from math import log2, sin
+from typing import Any
+
+from outrule.evaluation.settings import Settings, Unit
+from outrule.evaluation.tables import Results, gather
+
+SETTINGS: dict[str, Any] = {
+    "problems": ("best-action", "matching"),
+    "items": (4, 16),
+    "seeds": (0, 1),
+    "epsilons": (1 / 4, 1 / 16, 1 / 64),
+    "batch_sizes": (16, 64, 256),
+    "rounds": 64,
+    "n_rules": 64,
+    "n_test": 1000,
+    "line_batches": (64, 256),
+    "equal_batches": (16, 64),
+    "equal_epsilons": (1 / 4, 1 / 16),
+}
+PROVENANCE = {
+    "versions": {"outrule": "0.1.0", "numpy": "2.3.0"},
+    "python": "3.12.1",
+    "machine": "Linux x86_64",
+    "cores": 2,
+    "threads": 2,
+    "seconds": 12.5,
+}
+SIZE = {"matching": 5, "partition": 9, "graphic": 9}  # items in a decision; one elsewhere
+METHODS = (("reuse", "fixed"), ("reuse", "line search"), ("private reuse", "fixed"))
+TRACE = 8  # rounds between two points
+
+
+def results(**changes: Any) -> Results:
+    """Results of the settings above, with changes; matching has the seeds of the others."""
+    chosen = {**SETTINGS, **changes}
+    settings = Settings(**{"matching_seeds": chosen["seeds"], **chosen})
+    finished = [_unit(settings, unit) for unit in settings.units()]
+    return gather(settings, PROVENANCE, finished)
+
+
+def _unit(settings: Settings, unit: Unit) -> dict[str, Any]:
+    world = _world(settings, unit)
+    fixed = [
+        _run(settings, unit, world, "fresh batches", "fixed", epsilon, size)
+        for size in settings.batch_sizes
+        for epsilon in settings.epsilons
+    ]
+    line = [
+        _run(settings, unit, world, "fresh batches", "line search", epsilon, size)
+        for size in settings.batch_sizes
+        if size in settings.line_batches and settings.has_line_search(unit.seed)
+        for epsilon in settings.epsilons
+    ]
+    equal = [
+        _run(settings, unit, world, check, step, epsilon, size)
+        for check, step in METHODS
+        for size in settings.equal_batches
+        for epsilon in settings.equal_epsilons
+    ]
+    commit = [
+        _run(settings, unit, world, "commit to the best rule", None, None, size)
+        for size in settings.batch_sizes
+    ]
+    trace = [point for run in fixed + line for point in _trace(settings, world, run)]
+    tables = {"units": [world], "runs": [*fixed, *line, *equal, *commit], "trace": trace}
+    return {name: _columns(rows) for name, rows in tables.items()}
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
+def _key(unit: Unit) -> dict[str, Any]:
+    return {
+        "problem": unit.problem,
+        "n_items": unit.n_items,
+        "regime": unit.regime,
+        "seed": unit.seed,
+    }
+
+
+def _world(settings: Settings, unit: Unit) -> dict[str, Any]:
+    k, m = SIZE.get(unit.problem, 1), unit.n_items
+    brief = unit.regime == "brief"
+    plain = k * (0.55 + 0.02 * log2(m) + 0.004 * sin(unit.seed + m))
+    return {
+        **_key(unit),
+        "n_rules": settings.n_rules,
+        "k": k,
+        "plain": plain,
+        "best_rule": plain + k * (0.04 if brief else 0.002) + 0.003 * unit.seed,
+        "oracle": k * 0.9,
+        "squared_error": (0.03 if brief else 0.02) + 0.001 * log2(m) + 0.0005 * unit.seed,
+        "n_solved": 1_000_000 * k,
+        "seconds": 0.25 * m,
+    }
+
+
+def _run(
+    settings: Settings,
+    unit: Unit,
+    world: dict[str, Any],
+    check: str,
+    step: str | None,
+    epsilon: float | None,
+    size: int,
+) -> dict[str, Any]:
+    """Better with larger batches, best at a middling epsilon; private reuse refuses a small one."""
+    k, m, samples = world["k"], unit.n_items, size * settings.rounds
+    refused = check == "private reuse" and epsilon == min(settings.equal_epsilons)
+    bonus = {"reuse": 0.01, "private reuse": -0.02}.get(check, 0.0)
+    if epsilon is None:
+        value, n_patches = world["best_rule"] - 1 / samples**0.5, 0
+    else:
+        distance = abs(log2(epsilon) + 4)  # the best epsilon is 1/16
+        quality = 0.04 + 0.01 * log2(size) - 0.015 * distance + bonus + 0.002 * sin(unit.seed + m)
+        value, n_patches = world["plain"] + k * quality, int(settings.rounds * (1 - epsilon))
+    fresh, reused = check == "fresh batches", check.endswith("reuse")
+    measured = {
+        "value": value,
+        "gap": value - world["best_rule"],
+        "gap_error": 0.1 * k**0.5 / settings.n_test**0.5,
+        "improvement": value - world["plain"],
+        "squared_error": world["squared_error"] * (1 if epsilon is None else 0.5 + epsilon),
+        "largest_violation": 0.01 if epsilon is None else epsilon / 3,
+    }
+    return {
+        **_key(unit),
+        "check": check,
+        "step": step,
+        "epsilon": epsilon,
+        "batch_size": size if fresh else None,
+        "n_samples": samples,
+        "n_patches": 0 if refused else n_patches // (2 if step == "line search" else 1),
+        "n_own": 0 if refused else n_patches // 4,
+        "last_patch": 0 if refused else n_patches,
+        "status": "refused" if refused else "converged" if reused else "all rounds",
+        **(dict.fromkeys(measured) if refused else measured),
+    }
+
+
+def _trace(settings: Settings, world: dict[str, Any], run: dict[str, Any]) -> list[dict[str, Any]]:
+    """A straight way from the predictions to the end of the run."""
+    points = []
+    for number in range(TRACE, settings.rounds + 1, TRACE):
+        part = number / settings.rounds
+        points.append(
+            {
+                **{name: run[name] for name in ("problem", "n_items", "regime", "seed")},
+                **{name: run[name] for name in ("step", "epsilon", "batch_size")},
+                "round": number,
+                "squared_error": (1 - part) * world["squared_error"] + part * run["squared_error"],
+                "value": (1 - part) * world["plain"] + part * run["value"],
+            }
+        )
+    return points

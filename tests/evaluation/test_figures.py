@@ -1,0 +1,240 @@
+"""Figures: which are drawn, what their lines and axes show, and that they are the same twice."""
+
+from functools import cache
+
+import made_up
+import matplotlib
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.text import Text
+
+from outrule.evaluation import figures
+from outrule.evaluation.settings import FULL
+
+BOTH = ["gap-best-action", "gap-matching", "error-best-action", "error-matching"]
+ALL = ["equal-samples", "steps"]
+SMALL = {"items": (4,), "regimes": ("brief",)}
+
+
+@cache
+def sketches(**changes):
+    return {one.name: one for one in figures.sketch_all(made_up.results(**changes))}
+
+
+def state():
+    """Without the backend, which is looked for when it is read."""
+    return {name: matplotlib.rcParams[name] for name in matplotlib.rcParams if name != "backend"}
+
+
+def of(panel, label):
+    """The line of this label."""
+    return next(table for look, table in panel.lines if look.label == label)
+
+
+def sheet_of(sketch):
+    """A painted figure, laid out."""
+    with matplotlib.rc_context(figures.STYLE):
+        sheet = figures.paint(sketch.panels)
+        sheet.draw_without_rendering()
+    return sheet
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures")
+    return folder, figures.draw(made_up.results(**SMALL), folder)
+
+
+def test_every_figure_is_two_files_and_nothing_else_remains(drawn):
+    folder, found = drawn
+    names = [f"{name}-brief" for name in BOTH + ALL]
+    assert [one.name for one in found] == names
+    files = {path.name for path in folder.iterdir()}
+    assert files == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+    for one in found:
+        assert one.png == folder / f"{one.name}.png"
+        assert one.png.read_bytes().startswith(b"\x89PNG")
+        assert one.svg.read_text(encoding="utf-8").rstrip().endswith("</svg>")
+
+
+def test_the_same_results_give_the_same_bytes_whatever_the_style(drawn, tmp_path):
+    folder, _ = drawn
+    few = {"problems": ("matching",), "line_batches": (1,), "equal_epsilons": (1 / 2,)}
+    with matplotlib.rc_context({"font.size": 20, "lines.linewidth": 5, "axes.facecolor": "red"}):
+        before = state()
+        figures.draw(made_up.results(**SMALL, **few), tmp_path)
+        assert state() == before
+    for name in ("gap-matching-brief", "error-matching-brief"):
+        for kind in ("png", "svg"):
+            again = (tmp_path / f"{name}.{kind}").read_bytes()
+            assert again == (folder / f"{name}.{kind}").read_bytes()
+
+
+def test_each_regime_has_its_figures():
+    assert list(sketches()) == [
+        f"{name}-{regime}" for regime in ("brief", "converged") for name in BOTH + ALL
+    ]
+
+
+def test_problems_without_results_are_skipped():
+    names = list(sketches(problems=("rejection", "graphic"), regimes=("converged",)))
+    assert names == [f"{name}-converged" for name in ("gap-other", *ALL)]
+    assert "steps-brief" not in sketches(line_batches=(512,))
+    assert "equal-samples-brief" not in sketches(equal_epsilons=(1 / 2,))
+    assert not [name for name in sketches(rounds=4) if name.startswith("error")]
+
+
+def test_there_is_a_panel_for_each_number_of_items():
+    panels = sketches(items=(16, 4))["gap-best-action-brief"].panels
+    assert [panel.world for panel in panels] == [("best-action", 4), ("best-action", 16)]
+
+
+def test_lines_are_the_means_of_the_table():
+    results = made_up.results()
+    (panel,) = sketches()["gap-matching-converged"].panels
+    assert [look.label for look, _ in panel.lines] == ["1/4", "1/16", "1/64"]
+    runs = results.runs.filter(
+        problem="matching", regime="converged", check="fresh batches", step="fixed", epsilon=1 / 16
+    )
+    axes = sheet_of(sketches()["gap-matching-converged"]).axes[0]
+    shown = {line.get_label(): line.get_ydata() for line in axes.get_lines()}["1/16"]
+    for size, value in zip(results.settings.batch_sizes, shown, strict=True):
+        gaps = runs.filter(batch_size=size)["gap"]
+        assert len(gaps) == 2
+        assert value == pytest.approx(gaps.mean(), rel=1e-12)
+
+
+def test_bars_are_the_range_over_seeds_or_one_standard_error():
+    (panel,) = sketches()["gap-matching-brief"].panels
+    line = of(panel, "1/16")
+    gaps = made_up.results().runs.filter(
+        problem="matching", regime="brief", check="fresh batches", step="fixed", epsilon=1 / 16
+    )
+    at_16 = gaps.filter(batch_size=16)["gap"]
+    assert line.row(0)[2:] == (at_16.min(), at_16.max())
+    alone = sketches(seeds=(1,))["gap-matching-brief"]
+    line = of(alone.panels[0], "1/16")
+    error = gaps["gap_error"][0]
+    assert line["mean"].to_list() == gaps.filter(seed=1).sort("batch_size")["gap"].to_list()
+    assert np.allclose(line["high"] - line["mean"], error)
+    assert np.allclose(line["mean"] - line["low"], error)
+    assert "One seed; a bar is one standard error" in alone.caption
+
+
+def test_the_right_axis_is_a_constant_apart():
+    results, sketch = made_up.results(), sketches()["gap-best-action-brief"]
+    for axes, panel in zip(sheet_of(sketch).axes, sketch.panels, strict=True):
+        problem, n_items = panel.world
+        world = {"problem": problem, "n_items": n_items, "regime": "brief"}
+        runs = results.runs.filter(check="fresh batches", step="fixed", **world)
+        constant = (runs["improvement"] - runs["gap"]).mean()
+        (right,) = axes.child_axes
+        assert np.subtract(right.get_ylim(), axes.get_ylim()) == pytest.approx([constant] * 2)
+        assert panel.shift == pytest.approx(constant)
+
+
+def test_batch_sizes_are_powers_of_two_on_the_axis():
+    changes = {"problems": ("matching",), "batch_sizes": FULL.batch_sizes, "regimes": ("brief",)}
+    axes = sheet_of(sketches(**changes)["gap-matching-brief"]).axes[0]
+    low, high = axes.get_xlim()
+    ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
+    assert ticks == list(FULL.batch_sizes)
+    texts = [label.get_text() for label in axes.get_xticklabels()]
+    assert any("2^{10}" in text for text in texts)
+
+
+def test_the_error_starts_before_the_first_round():
+    results = made_up.results()
+    first, last = sketches()["error-matching-brief"], results.trace["round"].max()
+    line = of(first.panels[0], "1/4")
+    units = results.units.filter(problem="matching", regime="brief", seed=0)
+    trace = results.trace.filter(
+        problem="matching", regime="brief", seed=0, step="fixed", epsilon=1 / 4, batch_size=256
+    )
+    assert line["round"].to_list() == [0, *trace["round"]]
+    assert line["mean"].to_list() == [*units["squared_error"], *trace["squared_error"]]
+    assert line["round"][-1] == last
+    assert "first seed only" in first.caption
+
+
+def test_the_error_of_best_action_is_the_mean_over_seeds():
+    results, sketch = made_up.results(), sketches()["error-best-action-brief"]
+    units = results.units.filter(problem="best-action", regime="brief", n_items=4)
+    assert of(sketch.panels[0], "1/64")["mean"][0] == pytest.approx(units["squared_error"].mean())
+    assert "Means over 2 seeds" in sketch.caption
+
+
+def test_equal_samples_has_every_method_where_it_was_measured():
+    sketch = sketches()["equal-samples-brief"]
+    large, small = sketch.panels[:2]
+    assert [panel.also for panel in (large, small)] == [", ε = 1/4", ", ε = 1/16"]
+    assert [look.label for look, _ in large.lines] == list(figures.METHODS)
+    assert "private reuse" not in [look.label for look, _ in small.lines]
+    assert "refused 12 of its 24 runs" in sketch.caption
+    lenient = sketches(equal_epsilons=(1 / 4, 1 / 128))["equal-samples-brief"]
+    assert [panel.also for panel in lenient.panels] == [", ε = 1/4"] * 3
+    assert of(large, "reuse")["n_samples"].to_list() == [16 * 64, 64 * 64]
+    assert of(large, "fresh batches")["n_samples"].to_list() == [16 * 64, 64 * 64, 256 * 64]
+
+
+def test_steps_compares_the_same_worlds():
+    results, sketch = made_up.results(), sketches()["steps-brief"]
+    gap, patches = sketch.panels[:2]
+    assert [panel.y for panel in (gap, patches)] == ["gap", "n_patches"]
+    world = {"problem": "best-action", "n_items": 4, "regime": "brief", "seed": 0}
+    runs = results.runs.filter(check="fresh batches", batch_size=64, **world).sort("epsilon")
+    for step in ("fixed", "line search"):
+        line = of(patches, f"{step}, batches of 64")
+        assert line["mean"].to_list() == runs.filter(step=step)["n_patches"].to_list()
+
+
+def test_captions_say_what_a_bar_is():
+    one, two = sketches(seeds=(3,)), sketches()
+    mixed = sketches(seeds=(3,), matching_seeds=(3, 1, 4))
+    error = "one standard error over the test instances, up and down."
+    range_ = "a bar spans the smallest to the largest"
+    name = "equal-samples-brief"
+    assert f"One seed; a bar is {error}" in one[name].caption
+    assert f"Means over 2 seeds; {range_}. " in two[name].caption
+    assert f"Means over 1 to 3 seeds; {range_}, or, of one seed, {error}" in mixed[name].caption
+    assert "Means over 3 seeds;" in mixed["gap-matching-brief"].caption
+    assert "One seed. " in mixed["error-best-action-brief"].caption
+    assert "Means over 2 seeds, without bars. " in two["error-best-action-brief"].caption
+
+
+def test_captions_say_how_much_was_run():
+    for sketch in sketches(problems=("matching",)).values():
+        assert "64 rounds, 64 rules, 1,000 test instances." in sketch.caption
+    results = made_up.results()
+    few = pl.when(pl.col("problem") == "matching").then(8).otherwise("n_rules").alias("n_rules")
+    mixed = made_up.Results(
+        results.settings,
+        results.provenance,
+        results.units.with_columns(few),
+        results.runs,
+        results.trace,
+    )
+    captions = {one.name: one.caption for one in figures.sketch_all(mixed)}
+    assert "8 to 64 rules" in captions["equal-samples-brief"]
+
+
+@pytest.mark.parametrize("name", ["gap-matching-brief", "gap-best-action-brief", "steps-brief"])
+def test_nothing_is_clipped_or_too_small_to_read(name):
+    changes = {**SMALL, "items": (4, 16), "epsilons": FULL.epsilons, "seeds": (0,)}
+    sheet = sheet_of(sketches(**changes)[name])
+    (legend,) = sheet.legends
+    inside = sheet.bbox.padded(1)
+    for box in (legend.get_window_extent(), *(axes.get_tightbbox() for axes in sheet.axes)):
+        assert inside.contains(box.x0, box.y0)
+        assert inside.contains(box.x1, box.y1)
+    texts = sheet.findobj(lambda one: isinstance(one, Text) and one.get_text())
+    assert min(text.get_fontsize() for text in texts) >= 8
+
+
+def test_lines_differ_in_more_than_colour_and_in_grey():
+    looks = [look for look, _ in sketches()["equal-samples-brief"].panels[0].lines]
+    assert len({look.marker for look in looks}) == len(looks)
+    light = [np.dot(look.colour[:3], (0.299, 0.587, 0.114)) for look in looks]
+    assert np.all(np.diff(light) > 0.05)
+    assert max(light) < 0.8

@@ -1,0 +1,165 @@
+"""The page: well-formed, complete, alone, and safe with any text."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import made_up
+import pytest
+
+from outrule.evaluation.claims import Claim, judge
+from outrule.evaluation.figures import Figure
+from outrule.evaluation.page import render
+
+HOSTILE = """<script>alert("1 & 2")</script>'"""
+VOID = {"meta", "img"}
+CLAIMS = [
+    Claim("Small is low.", "section 5", {"brief": "0.1 < 0.2.", "converged": "0.1."}, "confirmed"),
+    Claim("Large is low.", "figure 3", {"brief": "No.", "converged": "No."}, "not confirmed"),
+    Claim("It varies.", "figure 4", {"brief": "No."}, "depends on the regime"),
+    Claim("Line search.", "not in the paper", {"brief": "Twice."}, "measured"),
+    Claim("Never.", "figure 5", {}, "not run"),
+]
+FIGURES = [
+    Figure(
+        name, f"Title of {name}", f"Caption of {name}.", Path(f"{name}.png"), Path(f"{name}.svg")
+    )
+    for name in ("gap-matching-brief", "steps-brief")
+]
+
+
+class Reader(HTMLParser):
+    """Fails where a tag is not closed; collects tags and their text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def page():
+    return Reader(render(made_up.results(), CLAIMS, FIGURES))
+
+
+def test_every_claim_is_there_with_its_verdict_and_what_was_measured(page):
+    for claim in CLAIMS:
+        for words in (claim.statement, claim.source, claim.verdict, *claim.measured.values()):
+            assert words in page.text
+    counts = "1 confirmed, 1 not confirmed, 1 depends on the regime, 1 measured, 1 not run."
+    assert counts in page.text
+
+
+def test_every_figure_is_there_with_a_text_and_both_files(page):
+    images = {one["src"]: one["alt"] for one in page.all("img")}
+    assert images == {one.svg.name: one.title for one in FIGURES}
+    links = {one["href"] for one in page.all("a")}
+    assert links == {path.name for one in FIGURES for path in (one.png, one.svg)}
+    assert all(one.caption in page.text for one in FIGURES)
+
+
+def test_figures_in_a_folder_are_linked_beside_the_page():
+    far = replace(FIGURES[0], svg=Path("/far/away/a.svg"), png=Path("/far/away/a.png"))
+    text = render(made_up.results(), CLAIMS, [far])
+    assert 'src="a.svg"' in text
+    assert "/far" not in text
+
+
+def test_the_worlds_the_settings_and_the_machine_are_there(page):
+    results = made_up.results()
+    world = results.units.row(0, named=True)
+    for name in ("plain", "best_rule", "oracle", "squared_error"):
+        assert f"{world[name]:.4f}" in page.text
+    assert f"{results.units['seconds'].max():.1f}" in page.text
+    assert len(page.all("tr")) == 2 + len(CLAIMS) + len(results.units)
+    for words in ("epsilons 1/4, 1/16, 1/64", "batch sizes 16, 64, 256", "n test 1,000"):
+        assert words in page.text
+    for words in (
+        "outrule 0.1.0, numpy 2.3.0",
+        "Linux x86_64",
+        "python 3.12.1",
+        "wall time 12.5 s",
+    ):
+        assert words in page.text
+
+
+def test_it_says_how_to_read_the_figures(page):
+    for words in ("Utility gap", "Utility improvement", "tolerance of ε/2", "twice the ε"):
+        assert words in page.text
+
+
+def test_the_time_is_in_units_that_suit_it():
+    results = made_up.results()
+    for seconds, words in ((3, "3.0 s"), (600.0, "10 min"), (11_000.0, "3 h 3 min")):
+        changed = replace(results, provenance={"seconds": seconds})
+        assert f"<dd>{words}</dd>" in render(changed, [], [])
+
+
+def test_hostile_text_is_text():
+    results = made_up.results()
+    claim = Claim(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, HOSTILE)
+    figure = Figure(HOSTILE, HOSTILE, HOSTILE, Path('a"><b>.png'), Path('a"><b>.svg'))
+    changed = replace(
+        results,
+        provenance={HOSTILE: {HOSTILE: HOSTILE}, "list": [HOSTILE]},
+        units=results.units.with_columns(problem=results.units["problem"] + HOSTILE),
+    )
+    page = Reader(render(changed, [claim], [figure]))
+    assert not page.all("script")
+    assert not page.all("b")
+    assert page.all("img") == [{"src": 'a"><b>.svg', "alt": HOSTILE}]
+    assert page.text.count(HOSTILE) >= 10
+
+
+def test_it_needs_no_network_and_no_scripts():
+    text = render(made_up.results(), CLAIMS, FIGURES)
+    assert not re.search(r"https?:|//|@import|url\(|<script|<link", text)
+
+
+def test_it_is_in_english_for_screens_of_any_width_light_or_dark_and_for_paper(page):
+    text = render(made_up.results(), CLAIMS, FIGURES)
+    assert page.all("html") == [{"lang": "en"}]
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in page.all(
+        "meta"
+    )
+    for words in ("prefers-color-scheme: dark", "@media print", "max-width: 44rem"):
+        assert words in text
+    headers = page.all("th")
+    assert headers
+    assert all(one.get("scope") in ("col", "row") for one in headers)
+
+
+def test_the_judged_claims_of_made_up_results_fit():
+    results = made_up.results()
+    claims = judge(results)
+    page = Reader(render(results, claims, []))
+    assert len(claims) > 5
+    assert page.text.count("brief:") >= len(claims)
+
+
+def test_without_claims_and_figures_it_is_still_a_page():
+    page = Reader(render(made_up.results(), [], []))
+    assert "none." in page.text
+    assert not page.all("img")

@@ -1,0 +1,164 @@
+"""The whole evaluation, quick: exact figures for a fixed seed, and runs that were interrupted."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import outrule
+from outrule.evaluation import stream
+from outrule.evaluation.folder import read_results
+from outrule.evaluation.reproduce import draw, evaluate
+from outrule.evaluation.settings import QUICK
+
+GOLDEN = Path(__file__).with_name("quick.json")
+SMALL = replace(
+    QUICK,
+    problems=("best-action", "rejection"),
+    items=(3,),
+    regimes=("converged",),
+    epsilons=(1 / 4, 1 / 32),
+    batch_sizes=(8, 16),
+    rounds=24,
+    n_rules=12,
+    n_test=100,
+    equal_batches=(8,),
+    equal_epsilons=(1 / 4,),
+)
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """``outrule reproduce --quick`` as a user runs it."""
+    folder = tmp_path_factory.mktemp("quick")
+    command = [sys.executable, "-m", "outrule", "reproduce", "--quick", "-o", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no bar in a pipe
+    return folder, done.stdout
+
+
+def digest(results):
+    """What must not change: counts exactly, measures to six digits."""
+    runs = results.runs.drop("seed").with_columns(pl.col(pl.Float64).round(6))
+    return {
+        "units": results.units.drop("seconds").with_columns(pl.col(pl.Float64).round(6)).rows(),
+        "runs": runs.rows(),
+        "trace": results.trace.group_by("problem", "n_items", "regime", maintain_order=True)
+        .agg(pl.len(), pl.col("value").mean().round(6), pl.col("squared_error").mean().round(6))
+        .rows(),
+    }
+
+
+def test_the_figures_of_the_quick_run_are_the_committed_ones(quick):
+    found = json.loads(json.dumps(digest(read_results(quick[0]))))
+    expected = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    for table, rows in expected.items():
+        assert len(found[table]) == len(rows)
+        for row, other in zip(found[table], rows, strict=True):
+            assert row == pytest.approx(other, abs=2e-6)
+
+
+def test_the_quick_run_writes_everything(quick):
+    folder, words = quick
+    names = {path.name for path in folder.iterdir()}
+    assert {"units.parquet", "runs.parquet", "trace.parquet", "results.json"} <= names
+    assert {"settings.json", "claims.md", "index.html", "parts"} <= names
+    assert len(list(folder.glob("*.svg"))) == len(list(folder.glob("*.png"))) >= 10
+    assert "| claim |" in words.lower()
+    assert f"{folder}/index.html" in words
+    assert not list(folder.rglob(".*"))
+
+
+def test_provenance_says_what_made_the_results(quick):
+    provenance = read_results(quick[0]).provenance
+    assert provenance["versions"]["outrule"] == outrule.__version__
+    assert provenance["seconds"] > 0
+    assert provenance["threads"] >= 1
+
+
+def test_drawing_again_needs_the_tables_only(quick, tmp_path):
+    for name in ("units.parquet", "runs.parquet", "trace.parquet", "results.json"):
+        (tmp_path / name).write_bytes((quick[0] / name).read_bytes())
+    draw(read_results(tmp_path), tmp_path)
+    for name in ("claims.md", "index.html", *(path.name for path in quick[0].glob("*.svg"))):
+        assert (tmp_path / name).read_bytes() == (quick[0] / name).read_bytes()
+
+
+class Killed(BaseException):
+    """As a kill, in the same process."""
+
+
+def same(one, other):
+    assert_frame_equal(one.units.drop("seconds"), other.units.drop("seconds"))
+    assert_frame_equal(one.runs, other.runs)
+    assert_frame_equal(one.trace, other.trace)
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(stream, "CHUNK", 8)
+    whole = evaluate(SMALL, tmp_path / "whole")
+    heard = []
+    for after in (2, 3, 5):
+        calls = []
+
+        def hear(words, share, calls=calls, after=after):
+            calls.append((words, share))
+            if len(calls) == after:
+                raise Killed
+
+        with pytest.raises(Killed):
+            evaluate(SMALL, tmp_path / "part", hear=hear)
+        heard.append(calls)
+    again = evaluate(SMALL, tmp_path / "part")
+    same(whole, again)
+    shares = [calls[-1][1] for calls in heard]
+    assert shares == sorted(shares)
+    assert shares[0] < shares[-1]
+
+
+def test_a_finished_run_is_not_run_again(tmp_path, monkeypatch):
+    first = evaluate(SMALL, tmp_path)
+
+    def never(*_):
+        raise AssertionError("a finished unit was run again")
+
+    monkeypatch.setattr("outrule.evaluation.reproduce.run_unit", never)
+    same(first, evaluate(SMALL, tmp_path))
+
+
+def test_threads_change_nothing(tmp_path):
+    one = evaluate(SMALL, tmp_path / "one", n_jobs=1)
+    same(one, evaluate(SMALL, tmp_path / "three", n_jobs=3))
+
+
+def test_a_killed_process_goes_on_where_it_stopped(tmp_path):
+    arguments = "--quick --problem best-action --items 5 --regime converged --rounds 256"
+    command = [sys.executable, "-m", "outrule", "reproduce", *arguments.split(), "-o"]
+    process = subprocess.Popen([*command, str(tmp_path / "part")], stdout=subprocess.DEVNULL)
+    progress = tmp_path / "part" / "parts" / "best-action-5-converged-0.progress.json"
+    deadline = time.monotonic() + 60
+    while not progress.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
+    process.wait()
+    for folder in ("part", "whole"):
+        subprocess.run([*command, str(tmp_path / folder)], check=True, stdout=subprocess.DEVNULL)
+    same(read_results(tmp_path / "part"), read_results(tmp_path / "whole"))
+
+
+def test_bad_settings_are_refused_before_anything_is_written(tmp_path):
+    huge = replace(SMALL, batch_sizes=(2**20,), n_rules=10**6)
+    with pytest.raises(outrule.ArgumentError, match="'batch-size'"):
+        evaluate(huge, tmp_path / "folder")
+    with pytest.raises(outrule.ArgumentError, match="'n_jobs'"):
+        evaluate(SMALL, tmp_path / "folder", n_jobs=0)
+    assert not (tmp_path / "folder").exists()

@@ -1,0 +1,64 @@
+"""The grid that is run, and what is refused before anything is."""
+
+from dataclasses import replace
+
+import pytest
+
+import outrule
+from outrule.evaluation.settings import FULL, QUICK, Unit
+
+
+def test_the_full_grid_is_the_papers():
+    assert FULL.items == (4, 16, 64, 256)
+    assert FULL.epsilons == (1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128)
+    assert FULL.batch_sizes == (16, 32, 64, 128, 256, 512, 1024)
+    assert (FULL.rounds, FULL.n_rules, FULL.n_test) == (1024, 1024, 4000)
+    brief = [unit for unit in FULL.units() if unit.regime == "brief"]
+    assert [unit.seed for unit in brief if unit.problem == "matching"] == [0, 1, 2, 3, 4]
+    assert [unit.n_items for unit in brief if unit.problem == "best-action"] == [4, 16, 64, 256]
+    assert len(FULL.units()) == 2 * len(brief) == 2 * (4 + 5 + 3)
+
+
+def test_a_tolerance_is_half_of_epsilon():
+    assert [line.tolerance for line in FULL.lines(16, 0)] == [e / 2 for e in FULL.epsilons]
+
+
+def test_the_line_search_runs_beside_the_fixed_step_on_the_first_world_only():
+    steps = [type(line.step).__name__ for line in FULL.lines(64, 0)]
+    assert steps == ["FixedStep"] * 7 + ["LineSearch"] * 7
+    assert len(FULL.lines(64, 1)) == len(FULL.lines(16, 0)) == 7
+
+
+def test_a_unit_has_a_name_for_its_file():
+    assert Unit("matching", 45, "brief", 3).name == "matching-45-brief-3"
+    names = [unit.name for unit in FULL.units()]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"problems": ("knapsack",)},
+            "'problem' argument of reproduce must be one of best-",
+        ),
+        ({"problems": ()}, "'problem' argument"),
+        ({"problems": ("matching", "matching")}, "'problem' .* given once each"),
+        ({"regimes": ("long",)}, "'regime' argument of reproduce must be one of brief, converged"),
+        ({"items": (0,)}, r"'items' argument of reproduce must be an int in \[1, 4096\]. Got 0"),
+        ({"items": (4, 4)}, "'items' .* given once each"),
+        ({"epsilons": (0.0,)}, "'epsilon' argument"),
+        ({"epsilons": (1.5,)}, "'epsilon' .* Got 1.5"),
+        ({"epsilons": ()}, "'epsilon' .* at least one number"),
+        ({"batch_sizes": (0,)}, "'batch-size' argument"),
+        ({"batch_sizes": (2.5,)}, "'batch-size' .* Got 2.5"),
+        ({"seeds": (-1,)}, "'seed' argument"),
+        ({"matching_seeds": (-1,)}, "'seed' argument"),
+        ({"rounds": 0}, "'rounds' argument of reproduce must be an int of at least 1"),
+        ({"n_rules": 0}, "'n_rules' argument"),
+        ({"n_test": 0}, "'n_test' argument"),
+    ],
+)
+def test_bad_settings_are_refused(change, message):
+    with pytest.raises(outrule.ArgumentError, match=message):
+        replace(QUICK, **change)
