@@ -42,9 +42,7 @@ def main() -> None:
         print(f"{regime}: {n:,} matchings; ours with everything around them {seconds / 60:.0f} min")
         for name, rate in rates.items():
             hours = rate * n / 3600
-            words = (
-                f"{rate * 1e6:.0f} us each on one core: {hours:,.0f} hours"
-            )
+            words = f"{rate * 1e6:.0f} us each on one core: {hours:,.0f} hours"
             print(f"  {name} {words}, {rate * n / seconds:,.0f} times as long")
 
 

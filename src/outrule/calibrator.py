@@ -20,7 +20,7 @@ from outrule.arrays import Floats
 from outrule.boosting import Boosted, Plan, Round, Status, boost
 from outrule.check import Check, LineSearch, PrivateReuse, Reuse, Step, check_check, check_step
 from outrule.instances import Instances
-from outrule.model import Model, enter, n_items, start_of
+from outrule.model import Model, columns, enter, n_items, start_of
 from outrule.patches import Patch
 from outrule.problems import Problem
 from outrule.rules import Rule, check_rules
@@ -356,6 +356,7 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
             k=plan.k,
             value_range=instances.value_range,
             n_items=n_items(instances),
+            columns=columns(instances),
             has_start=instances.start is not None,
             isotonic=isotonic,
             patches=tuple(boosted.patches),

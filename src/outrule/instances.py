@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule.arguments import DataError, refuse_argument
 from outrule.arrays import Booleans, Floats, Integers, Picks
-from outrule.origin import ArrayOrigin, Origin, TableOrigin
+from outrule.origin import ArrayOrigin, Origin, Schema, TableOrigin
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class Instances:
         """
         from outrule import tables
 
-        names = tables.Schema(instance, prediction, outcome, item, start, weight, cluster)
+        names = Schema(instance, prediction, outcome, item, start, weight, cluster)
         return tables.from_table(frame, names, value_range)
 
     def __len__(self) -> int:

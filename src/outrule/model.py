@@ -11,6 +11,7 @@ from outrule.arguments import DataError
 from outrule.arrays import Floats, Picks
 from outrule.boosting import Round, Status
 from outrule.instances import Instances
+from outrule.origin import Schema, TableOrigin
 from outrule.patches import Patch, replay
 from outrule.problems import Problem
 from outrule.rules import Rule
@@ -29,6 +30,7 @@ class Model:
     k: int
     value_range: tuple[float, float]
     n_items: int | None  # None for a table, whose instances may offer any number
+    columns: Schema | None  # of a table
     has_start: bool  # the instances carried start predictions
     isotonic: FittedIsotonic
     patches: tuple[Patch, ...]
@@ -121,6 +123,12 @@ def enter(
         if value is not None:
             raise DataError(f"{name} was given beside Instances: it must be a part of them.")
     return predictions
+
+
+def columns(instances: Instances) -> Schema | None:
+    """The names of a table's columns; arrays have none."""
+    origin = instances.origin
+    return origin.names if isinstance(origin, TableOrigin) else None
 
 
 def n_items(instances: Instances) -> int | None:

@@ -165,6 +165,7 @@ def _restore(content: dict[str, Any], functions: Mapping[str, Any]) -> DecisionC
         k=_count(content["k"], "k"),
         value_range=check_range(content["value_range"]),
         n_items=None if n_items is None else _count(n_items, "n_items"),
+        columns=None,
         has_start=content["has_start"],
         isotonic=_isotonic(content["isotonic"], n_items),
         patches=tuple(_patch(test, step, n_rules) for test, step in content["patches"]),

@@ -148,6 +148,19 @@ class ArrayOrigin(Origin):
         return f"{name}, item {position}"
 
 
+@dataclass(frozen=True)
+class Schema:
+    """The names of a table's columns."""
+
+    instance: str
+    prediction: str
+    outcome: str | None = None
+    item: str | None = None
+    start: str | None = None
+    weight: str | None = None
+    cluster: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class TableOrigin(Origin):
     """A table with one row per item."""
@@ -155,6 +168,7 @@ class TableOrigin(Origin):
     frame: Any  # Polars, rows in flat order, without the outcome
     rows: Integers  # the caller's row of every flat item
     labels: Any  # the name of every instance, a Polars series
+    names: Schema
     library: str
     index: Any = None  # of a pandas frame, whole
 

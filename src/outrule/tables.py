@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -13,20 +12,7 @@ from outrule.arguments import DataError, refuse_argument
 from outrule.arrays import Floats, Integers
 from outrule.doors import check_instances, check_range, numeric
 from outrule.instances import Instances
-from outrule.origin import TableOrigin, missing
-
-
-@dataclass(frozen=True)
-class Schema:
-    """The names of a table's columns."""
-
-    instance: str
-    prediction: str
-    outcome: str | None = None
-    item: str | None = None
-    start: str | None = None
-    weight: str | None = None
-    cluster: str | None = None
+from outrule.origin import Schema, TableOrigin, missing
 
 
 def from_table(frame: Any, names: Schema, value_range: tuple[float, float]) -> Instances:
@@ -47,7 +33,7 @@ def from_table(frame: Any, names: Schema, value_range: tuple[float, float]) -> I
     instances = Instances(
         prediction=_numbers(ordered, names.prediction),
         offsets=offsets,
-        origin=TableOrigin(kept, rows, labels, library, index),
+        origin=TableOrigin(kept, rows, labels, names, library, index),
         outcome=_optional(ordered, names.outcome),
         start=_optional(ordered, names.start),
         codes=None if item is None else item[rows].astype(np.int32),

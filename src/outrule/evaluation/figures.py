@@ -51,6 +51,7 @@ STYLE: dict[Any, Any] = {
     "axes.titlesize": "medium",
     "axes.edgecolor": "0.4",
     "axes.grid": True,
+    "axes.ymargin": 0.08,
     "axes.axisbelow": True,
     "grid.color": "0.9",
     "lines.linewidth": 1.1,
