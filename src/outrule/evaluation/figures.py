@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib
-import numpy as np
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Sheet
-from matplotlib.ticker import LogLocator
 
+from outrule.evaluation.panels import STYLE, WORLDS, Look, Panel, World, looks, paint
 from outrule.evaluation.reading import Regime, fraction, regimes_of
 from outrule.evaluation.tables import UNIT, Results
 from outrule.files import whole_file
 
 REGIMES = {"brief": "briefly trained predictor", "converged": "converged predictor"}
-WORLDS = {
-    "best-action": "Best action",
-    "matching": "Matching",
-    "rejection": "Rejection",
-    "partition": "Partition matroid",
-    "graphic": "Graphic matroid",
-}
 METHODS = {  # by label: check, step
     "fresh batches": ("fresh batches", "fixed"),
     "reuse": ("reuse", "fixed"),
@@ -34,32 +23,6 @@ METHODS = {  # by label: check, step
     "private reuse": ("private reuse", "fixed"),
     "commit to the best rule": ("commit to the best rule", None),
 }
-LABELS = {
-    "batch_size": "batch size",
-    "n_samples": "number of samples",
-    "epsilon": "ε",
-    "round": "round",
-    "gap": "utility gap",
-    "n_patches": "patches",
-    "squared_error": "squared error per entry",
-}
-MARKERS = "os^DvPX<>ph*d"
-WIDTH, HEIGHT, LOW = 7.0, 2.6, 1.25  # inches: a printed page, a panel, and a panel among many
-DODGE = 0.05  # octaves between the bars of two lines
-STYLE: dict[Any, Any] = {
-    "font.size": 8.5,
-    "axes.titlesize": "medium",
-    "axes.edgecolor": "0.4",
-    "axes.grid": True,
-    "axes.ymargin": 0.08,
-    "axes.axisbelow": True,
-    "grid.color": "0.9",
-    "lines.linewidth": 1.1,
-    "lines.markersize": 4.5,
-    "legend.frameon": False,
-    "svg.hashsalt": "outrule",  # the same drawing has the same bytes
-}
-World = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -71,26 +34,6 @@ class Figure:
     caption: str
     png: Path
     svg: Path
-
-
-class Look(NamedTuple):
-    """How a line looks; no two lines differ by colour alone."""
-
-    label: str
-    colour: Any
-    marker: str
-    dashed: bool = False
-
-
-class Panel(NamedTuple):
-    """Lines over one pair of axes; a line has x, the mean of y, and its low and high end."""
-
-    world: World
-    x: str
-    y: str
-    lines: list[tuple[Look, pl.DataFrame]]
-    also: str = ""  # to be said in its title
-    shift: float | None = None  # from gap to improvement
 
 
 Kinds = list[tuple[Look, pl.Expr]]
@@ -178,7 +121,7 @@ def _equal_samples(regime: Regime) -> Sketch:
     runs = regime.runs
     checks = {check for check, step in METHODS.values() if step is not None}
     known = [set(runs.filter(check=check)["epsilon"]) for check in checks]
-    kinds = [(look, _method(*METHODS[look.label])) for look in _looks(list(METHODS))]
+    kinds = [(look, _method(*METHODS[look.label])) for look in looks(list(METHODS))]
     panels = []
     for world in _worlds(runs):
         for epsilon in sorted(set.intersection(*known), reverse=True):
@@ -200,7 +143,7 @@ def _steps(regime: Regime) -> Sketch:
     fresh = regime.runs.filter(check="fresh batches")
     both = fresh.filter(pl.col("step").n_unique().over(*UNIT, "epsilon", "batch_size") == 2)
     sizes, kinds = sorted(set(both["batch_size"])), []
-    for size, look in zip(sizes, _looks([f"batches of {size:,}" for size in sizes]), strict=True):
+    for size, look in zip(sizes, looks([f"batches of {size:,}" for size in sizes]), strict=True):
         for step in ("fixed", "line search"):
             look = look._replace(label=f"{step}, batches of {size:,}", dashed=step != "fixed")
             kinds.append((look, (pl.col("batch_size") == size) & (pl.col("step") == step)))
@@ -234,85 +177,6 @@ def _panel(table: pl.DataFrame, world: World, x: str, y: str, kinds: Kinds) -> P
     return Panel(world, x, y, lines)
 
 
-def paint(panels: list[Panel]) -> Sheet:
-    """Lay panels out, two in a row; labels only where a row or a column ends."""
-    n_columns = min(2, len(panels))
-    n_rows = -(-len(panels) // n_columns)
-    width = WIDTH if n_columns == 2 else 0.7 * WIDTH
-    height = HEIGHT if len(panels) <= 4 else LOW
-    sheet = Sheet(figsize=(width, height * n_rows + 0.7), layout="constrained")
-    first: dict[tuple[World, str], Axes] = {}  # panels of a world have the same scale
-    for i, panel in enumerate(panels):
-        key = (panel.world, panel.y)
-        axes = sheet.add_subplot(n_rows, n_columns, i + 1, sharey=first.get(key))
-        first.setdefault(key, axes)
-        _paint_panel(axes, panel)
-        bottom = i + n_columns >= len(panels)
-        axes.tick_params(labelbottom=bottom)
-        if bottom:
-            axes.set_xlabel(LABELS[panel.x])
-        if i % 2 == 0 or panel.y != panels[i - 1].y:
-            axes.set_ylabel(LABELS[panel.y])
-        if panel.shift is not None:
-            _add_improvement(axes, panel.shift, named=i % 2 == 1 or i == len(panels) - 1)
-    _add_legend(sheet, by_epsilon=panels[0].x in ("batch_size", "round"))
-    return sheet
-
-
-def _paint_panel(axes: Axes, panel: Panel) -> None:
-    bars, n_lines = panel.x != "round", len(panel.lines)
-    for i, (look, table) in enumerate(panel.lines):
-        every = max(1, len(table) // 8)
-        x = table[panel.x] * (2.0 ** (DODGE * (i - (n_lines - 1) / 2)) if bars else 1)
-        axes.plot(
-            x,
-            table["mean"],
-            label=look.label,
-            color=look.colour,
-            marker=look.marker,
-            linestyle="--" if look.dashed else "-",
-            markerfacecolor="white" if look.dashed else look.colour,
-            markevery=(i * every // n_lines, every),
-        )
-        if bars:
-            low, high = table["low"], table["high"]
-            axes.vlines(x, low, high, color=look.colour, linewidth=0.7, zorder=1.5)
-    if panel.y != "squared_error":
-        axes.axhline(0, color="0.2", linewidth=0.8, zorder=1)
-    if panel.x != "round":
-        _use_powers(axes, panel)
-    problem, n_items = panel.world
-    axes.set_title(f"{WORLDS[problem]}, m = {n_items}{panel.also}")
-
-
-def _use_powers(axes: Axes, panel: Panel) -> None:
-    axes.set_xscale("log", base=2)
-    if panel.x == "epsilon":
-        ticks = sorted({value for _, table in panel.lines for value in table["epsilon"]})
-        axes.set_xticks(ticks, [fraction(value) for value in ticks])
-    else:
-        axes.xaxis.set_major_locator(LogLocator(base=2, numticks=12))
-    axes.minorticks_off()
-
-
-def _add_improvement(axes: Axes, shift: float, *, named: bool) -> None:
-    """A second scale for the same lines."""
-    to_and_from = (partial(np.add, shift), partial(np.add, -shift))
-    right = axes.secondary_yaxis("right", functions=to_and_from)
-    if named:
-        right.set_ylabel("utility improvement")
-
-
-def _add_legend(sheet: Sheet, *, by_epsilon: bool) -> None:
-    lines = [line for axes in sheet.axes for line in axes.get_lines()]
-    shown = {str(line.get_label()): line for line in lines}
-    handles = [line for label, line in shown.items() if not label.startswith("_")]
-    wide = by_epsilon and len(sheet.axes) > 1 and len(handles) <= 7
-    n_columns = len(handles) if wide else -(-len(handles) // 2)
-    title = "ε (tolerance ε/2)" if by_epsilon else None
-    sheet.legend(handles=handles, loc="outside lower center", ncols=n_columns, title=title)
-
-
 def _method(check: str, step: str | None) -> pl.Expr:
     return (pl.col("check") == check) & pl.col("step").eq_missing(pl.lit(step, pl.String))
 
@@ -334,17 +198,8 @@ def _at(epsilon: float) -> pl.Expr:
 
 def _by_epsilon(regime: Regime) -> Kinds:
     epsilons = sorted(regime.settings.epsilons, reverse=True)
-    looks = _looks([fraction(epsilon) for epsilon in epsilons])
-    return [(look, _at(epsilon)) for look, epsilon in zip(looks, epsilons, strict=True)]
-
-
-def _looks(labels: list[str]) -> list[Look]:
-    """Colours from dark to light, so that they differ in grey too, without the lightest."""
-    colours, last = matplotlib.colormaps["viridis"], max(1, len(labels) - 1)
-    return [
-        Look(label, colours(0.85 * i / last), MARKERS[i % len(MARKERS)])
-        for i, label in enumerate(labels)
-    ]
+    by_size = looks([fraction(epsilon) for epsilon in epsilons])
+    return [(look, _at(epsilon)) for look, epsilon in zip(by_size, epsilons, strict=True)]
 
 
 def _bars(runs: pl.DataFrame) -> str:

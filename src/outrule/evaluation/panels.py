@@ -1,0 +1,157 @@
+"""Panels: lines over axes enter, a sheet leaves; readable in print and in grey."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Sheet
+from matplotlib.ticker import LogLocator
+
+from outrule.evaluation.reading import fraction
+
+WORLDS = {
+    "best-action": "Best action",
+    "matching": "Matching",
+    "rejection": "Rejection",
+    "partition": "Partition matroid",
+    "graphic": "Graphic matroid",
+}
+LABELS = {
+    "batch_size": "batch size",
+    "n_samples": "number of samples",
+    "epsilon": "ε",
+    "round": "round",
+    "gap": "utility gap",
+    "n_patches": "patches",
+    "squared_error": "squared error per entry",
+}
+MARKERS = "os^DvPX<>ph*d"
+WIDTH, HEIGHT, LOW = 7.0, 2.6, 1.25  # inches: a printed page, a panel, and a panel among many
+DODGE = 0.05  # octaves between the bars of two lines
+STYLE: dict[Any, Any] = {
+    "font.size": 8.5,
+    "axes.titlesize": "medium",
+    "axes.edgecolor": "0.4",
+    "axes.grid": True,
+    "axes.ymargin": 0.08,
+    "axes.axisbelow": True,
+    "grid.color": "0.9",
+    "lines.linewidth": 1.1,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "svg.hashsalt": "outrule",  # the same drawing has the same bytes
+}
+World = tuple[str, int]
+
+
+class Look(NamedTuple):
+    """How a line looks; no two lines differ by colour alone."""
+
+    label: str
+    colour: Any
+    marker: str
+    dashed: bool = False
+
+
+class Panel(NamedTuple):
+    """Lines over one pair of axes; a line has x, the mean of y, and its low and high end."""
+
+    world: World
+    x: str
+    y: str
+    lines: list[tuple[Look, pl.DataFrame]]
+    also: str = ""  # to be said in its title
+    shift: float | None = None  # from gap to improvement
+
+
+def looks(labels: list[str]) -> list[Look]:
+    """Colours from dark to light, so that they differ in grey too, without the lightest."""
+    colours, last = matplotlib.colormaps["viridis"], max(1, len(labels) - 1)
+    return [
+        Look(label, colours(0.85 * i / last), MARKERS[i % len(MARKERS)])
+        for i, label in enumerate(labels)
+    ]
+
+
+def paint(panels: list[Panel]) -> Sheet:
+    """Lay panels out, two in a row; labels only where a row or a column ends."""
+    n_columns = min(2, len(panels))
+    n_rows = -(-len(panels) // n_columns)
+    width = WIDTH if n_columns == 2 else 0.7 * WIDTH
+    height = HEIGHT if len(panels) <= 4 else LOW
+    sheet = Sheet(figsize=(width, height * n_rows + 0.7), layout="constrained")
+    first: dict[tuple[World, str], Axes] = {}  # panels of a world have the same scale
+    for i, panel in enumerate(panels):
+        key = (panel.world, panel.y)
+        axes = sheet.add_subplot(n_rows, n_columns, i + 1, sharey=first.get(key))
+        first.setdefault(key, axes)
+        _paint_panel(axes, panel)
+        bottom = i + n_columns >= len(panels)
+        axes.tick_params(labelbottom=bottom)
+        if bottom:
+            axes.set_xlabel(LABELS[panel.x])
+        if i % 2 == 0 or panel.y != panels[i - 1].y:
+            axes.set_ylabel(LABELS[panel.y])
+        if panel.shift is not None:
+            _add_improvement(axes, panel.shift, named=i % 2 == 1 or i == len(panels) - 1)
+    _add_legend(sheet, by_epsilon=panels[0].x in ("batch_size", "round"))
+    return sheet
+
+
+def _paint_panel(axes: Axes, panel: Panel) -> None:
+    bars, n_lines = panel.x != "round", len(panel.lines)
+    for i, (look, table) in enumerate(panel.lines):
+        every = max(1, len(table) // 8)
+        x = table[panel.x] * (2.0 ** (DODGE * (i - (n_lines - 1) / 2)) if bars else 1)
+        axes.plot(
+            x,
+            table["mean"],
+            label=look.label,
+            color=look.colour,
+            marker=look.marker,
+            linestyle="--" if look.dashed else "-",
+            markerfacecolor="white" if look.dashed else look.colour,
+            markevery=(i * every // n_lines, every),
+        )
+        if bars:
+            low, high = table["low"], table["high"]
+            axes.vlines(x, low, high, color=look.colour, linewidth=0.7, zorder=1.5)
+    if panel.y != "squared_error":
+        axes.axhline(0, color="0.2", linewidth=0.8, zorder=1)
+    if panel.x != "round":
+        _use_powers(axes, panel)
+    problem, n_items = panel.world
+    axes.set_title(f"{WORLDS[problem]}, m = {n_items}{panel.also}")
+
+
+def _use_powers(axes: Axes, panel: Panel) -> None:
+    axes.set_xscale("log", base=2)
+    if panel.x == "epsilon":
+        ticks = sorted({value for _, table in panel.lines for value in table["epsilon"]})
+        axes.set_xticks(ticks, [fraction(value) for value in ticks])
+    else:
+        axes.xaxis.set_major_locator(LogLocator(base=2, numticks=12))
+    axes.minorticks_off()
+
+
+def _add_improvement(axes: Axes, shift: float, *, named: bool) -> None:
+    """A second scale for the same lines."""
+    to_and_from = (partial(np.add, shift), partial(np.add, -shift))
+    right = axes.secondary_yaxis("right", functions=to_and_from)
+    if named:
+        right.set_ylabel("utility improvement")
+
+
+def _add_legend(sheet: Sheet, *, by_epsilon: bool) -> None:
+    lines = [line for axes in sheet.axes for line in axes.get_lines()]
+    shown = {str(line.get_label()): line for line in lines}
+    handles = [line for label, line in shown.items() if not label.startswith("_")]
+    wide = by_epsilon and len(sheet.axes) > 1 and len(handles) <= 7
+    n_columns = len(handles) if wide else -(-len(handles) // 2)
+    title = "ε (tolerance ε/2)" if by_epsilon else None
+    sheet.legend(handles=handles, loc="outside lower center", ncols=n_columns, title=title)
