@@ -11,6 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
+FEW = 64  # instances that stay in the nearest cache with all their items
 LANES = 8  # columns of values that are summed together: a row of them is one cache line
 CACHE = 1 << 18  # bytes of such rows that stay in cache while all rules are summed
 
@@ -244,19 +245,36 @@ def patch_best(
     box: tuple[float, float],
     span: tuple[int, int],
 ) -> None:
-    """As patch_box for decisions of one item; order[t] = -1 is the item of largest prediction."""
+    """As patch_box for decisions of one item; order[t] = -1 is the item of largest prediction.
+
+    A patch is applied to some instances before the next: their decisions by one rule lie together.
+    """
     low, high = box
-    for i in range(span[0], span[1]):
-        start, stop = offsets[i], offsets[i + 1]
+    for first in range(span[0], span[1], FEW):
+        last = min(first + FEW, span[1])
         for t in range(len(order)):
-            place = start
-            if order[t] >= 0:
-                place += np.int64(picks[order[t], 0, i])
-            else:
-                for j in range(start + 1, stop):
-                    if prediction[j] > prediction[place]:
-                        place = j
-            prediction[place] = min(max(prediction[place] + steps[t], low), high)
+            step = steps[t]
+            for i in range(first, last):
+                if order[t] >= 0:
+                    place = offsets[i] + np.int64(picks[order[t], 0, i])
+                else:
+                    place = first_of_largest(prediction, offsets[i], offsets[i + 1])
+                prediction[place] = min(max(prediction[place] + step, low), high)
+
+
+@njit(nogil=True, cache=True)
+def first_of_largest(prediction: NDArray[np.float64], start: np.int64, stop: np.int64) -> np.int64:
+    """The first item of largest prediction; a block's maximum is found without a branch."""
+    largest, place = prediction[start], start
+    for first in range(start, stop, 16):
+        most = prediction[first]
+        for j in range(first + 1, min(first + 16, stop)):
+            most = prediction[j] if prediction[j] > most else most
+        if most > largest:
+            largest, place = most, first
+    while prediction[place] != largest:
+        place += 1
+    return place
 
 
 @njit(nogil=True, cache=True)
