@@ -50,13 +50,14 @@ def _unit(settings: Settings, unit: Unit) -> dict[str, Any]:
     line = [
         _run(settings, unit, world, "fresh batches", "line search", epsilon, size)
         for size in settings.batch_sizes
-        if size in settings.line_batches and settings.has_line_search(unit.seed)
+        if size in settings.line_batches and settings.is_first(unit.seed)
         for epsilon in settings.epsilons
     ]
     equal = [
         _run(settings, unit, world, check, step, epsilon, size)
         for check, step in METHODS
         for size in settings.equal_batches
+        if settings.is_first(unit.seed)
         for epsilon in settings.equal_epsilons
     ]
     commit = [

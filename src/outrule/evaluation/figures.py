@@ -117,8 +117,9 @@ def _error(regime: Regime, problem: str, seeds: Sequence[int]) -> Sketch:
 
 
 def _equal_samples(regime: Regime) -> Sketch:
-    """The ways to check, and committing to a rule, on as many samples."""
-    runs = regime.runs
+    """The ways to check, and committing to a rule, on as many samples of the same worlds."""
+    reused = regime.runs.filter(check="reuse")
+    runs = regime.runs.join(reused, on=list(UNIT), how="semi", maintain_order="left")
     checks = {check for check, step in METHODS.values() if step is not None}
     known = [set(runs.filter(check=check)["epsilon"]) for check in checks]
     kinds = [(look, _method(*METHODS[look.label])) for look in looks(list(METHODS))]
@@ -203,12 +204,10 @@ def _by_epsilon(regime: Regime) -> Kinds:
 
 
 def _bars(runs: pl.DataFrame) -> str:
-    counts = {_of(runs, world)["seed"].n_unique() for world in _worlds(runs)}
-    error = "one standard error over the test instances, up and down"
-    if counts == {1}:
-        return f"One seed; a bar is {error}."
-    one = f", or, of one seed, {error}" if 1 in counts else ""
-    return f"Means over {_range(counts)} seeds; a bar spans the smallest to the largest{one}."
+    n_seeds = runs["seed"].n_unique()
+    if n_seeds == 1:
+        return "One seed; a bar is one standard error over the test instances, up and down."
+    return f"Means over {n_seeds} seeds; a bar spans the smallest to the largest."
 
 
 def _size(regime: Regime, table: pl.DataFrame) -> str:

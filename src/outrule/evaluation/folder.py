@@ -62,7 +62,7 @@ class Folder:
 
     def _grid(self, unit: Unit) -> dict[str, Any]:
         plain = as_plain(self.settings)
-        plain["line_search"] = self.settings.has_line_search(unit.seed)
+        plain["first"] = self.settings.is_first(unit.seed)
         return {name: value for name, value in plain.items() if name not in CHOICE}
 
     def _finished(self, unit: Unit) -> Path:

@@ -57,7 +57,7 @@ class Settings:
     n_rules : multipliers on the grid of the paper, or a sample of so many
     n_test : instances on which values are measured
     line_batches : batch sizes at which the line search is run beside the fixed step, on one world
-    equal_batches : batch sizes whose total of samples the other CHECKs are given
+    equal_batches : batch sizes whose total of samples the other CHECKs are given, on one world
     equal_epsilons : at which they run
     """
 
@@ -96,14 +96,14 @@ class Settings:
             for seed in (self.matching_seeds if problem == "matching" else self.seeds)
         ]
 
-    def has_line_search(self, seed: int) -> bool:
-        """Whether the line search is run on the worlds of a seed: on the first."""
+    def is_first(self, seed: int) -> bool:
+        """Whether the worlds of a seed are the first, on which what the paper lacks is run too."""
         return seed == min(self.seeds + self.matching_seeds)
 
     def lines(self, batch_size: int, seed: int) -> list[Line]:
         """The runs at one batch size; the line search on the first world only."""
         steps: list[Step] = [FixedStep()]
-        if batch_size in self.line_batches and self.has_line_search(seed):
+        if batch_size in self.line_batches and self.is_first(seed):
             steps.append(LineSearch())
         return [Line(step, e / 2, batch_size) for step in steps for e in self.epsilons]
 

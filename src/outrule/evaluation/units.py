@@ -32,7 +32,8 @@ def run_unit(unit: Unit, settings: Settings, progress: Progress | None, rest: Re
         progress.seconds = before + time.perf_counter() - start
         rest(progress)
     runs = [*_fresh_rows(progress, settings, held_out), *_commit_rows(progress, settings, held_out)]
-    runs += [_reused_row(run) for run in compare(settings, case, held_out)]
+    if settings.is_first(unit.seed):
+        runs += [_reused_row(run) for run in compare(settings, case, held_out)]
     seconds = before + time.perf_counter() - start
     world = {
         "n_rules": len(case.rules),
