@@ -11,8 +11,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import expit
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import outrule
 import reference
@@ -67,6 +72,98 @@ def test_parameters_can_be_read_set_and_cloned():
 def test_a_clone_fits_the_same():
     one = calibrator().fit(*draw())
     assert clone(one).fit(*draw()).patches_ == one.patches_
+
+
+def test_settings_are_single_values_for_scikit_learn():
+    one = calibrator(check=outrule.Reuse(validation=0.25), random_state=0)
+    one.set_params(check=outrule.Reuse(alert=0.5), step=outrule.FixedStep())
+    assert not [name for name in one.get_params(deep=True) if "__" in name]
+    assert clone(one).check == outrule.Reuse(alert=0.5)
+    assert copy.deepcopy(one.fit(*draw())).patches_ == one.patches_
+
+
+def by_loop(epsilons, predictions, outcomes, folds, **settings):
+    """The mean score of every epsilon, as one would write it by hand."""
+    return [
+        np.mean(
+            [
+                calibrator(epsilon=epsilon, **settings)
+                .fit(predictions[train], outcomes[train])
+                .score(predictions[test], outcomes[test])
+                for train, test in folds.split(predictions)
+            ]
+        )
+        for epsilon in epsilons
+    ]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_search_over_epsilon_finds_what_a_loop_finds(n_jobs):
+    predictions, outcomes = draw()
+    epsilons, folds = [0.5, 0.1, 0.02, 0.005], KFold(4, shuffle=True, random_state=0)
+    scores = by_loop(epsilons, predictions, outcomes, folds)
+    search = GridSearchCV(calibrator(), {"epsilon": epsilons}, cv=folds, n_jobs=n_jobs)
+    search.fit(predictions, outcomes)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], scores)
+    assert search.best_params_ == {"epsilon": epsilons[int(np.argmax(scores))]}
+    assert search.best_estimator_.patches_ == (
+        calibrator(epsilon=search.best_params_["epsilon"]).fit(predictions, outcomes).patches_
+    )
+
+
+def test_whole_settings_can_be_searched_over():
+    grid = {
+        "check": [outrule.Reuse(), outrule.Reuse(alert=0.5)],
+        "start": [None, outrule.Isotonic()],
+    }
+    search = GridSearchCV(calibrator(random_state=0), grid, cv=3).fit(*draw())
+    assert len(search.cv_results_["params"]) == 4
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, lambda array: pl.DataFrame(array)])
+def test_cross_validation_scores_decisions(make):
+    predictions, outcomes = draw()
+    scores = cross_val_score(calibrator(), make(predictions), make(outcomes), cv=KFold(4))
+    expected = by_loop([0.05], predictions, outcomes, KFold(4))
+    assert scores.mean() == pytest.approx(expected[0])
+
+
+def test_it_can_be_the_last_step_of_a_pipeline():
+    predictions, outcomes = draw()
+    scores = np.log(predictions / (1 - predictions))
+    steps = make_pipeline(FunctionTransformer(expit), calibrator()).fit(scores, outcomes)
+    one = calibrator().fit(expit(scores), outcomes)
+    assert steps[-1].patches_ == one.patches_
+    assert (steps.predict(scores) == one.predict(expit(scores))).all()
+    assert steps.score(scores, outcomes) == one.score(expit(scores), outcomes)
+
+
+def test_a_search_passes_weights_on_where_they_are_asked_for():
+    predictions, outcomes = draw()
+    weights = np.linspace(0, 1, 200) ** 3
+    folds = list(KFold(2).split(predictions))
+    with config_context(enable_metadata_routing=True):
+        one = calibrator().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        search = GridSearchCV(one, {"epsilon": [0.005]}, cv=folds)
+        search.fit(predictions, outcomes, sample_weight=weights)
+    expected = [
+        calibrator(epsilon=0.005)
+        .fit(predictions[train], outcomes[train], sample_weight=weights[train])
+        .score(predictions[test], outcomes[test], sample_weight=weights[test])
+        for train, test in folds
+    ]
+    assert search.best_score_ == pytest.approx(np.mean(expected))
+    unweighted = by_loop([0.005], predictions, outcomes, KFold(2))
+    assert search.best_score_ != pytest.approx(unweighted[0])
+
+
+def test_outcomes_are_no_metadata():
+    with config_context(enable_metadata_routing=True):
+        requests = calibrator().get_metadata_routing()
+    for method in ("fit", "partial_fit", "score"):
+        assert set(getattr(requests, method).requests) == {"available", "sample_weight"}
+    assert set(requests.predict.requests) == {"available"}
 
 
 @pytest.mark.parametrize("method", ["predict", "decide"])
@@ -385,6 +482,8 @@ def test_wrong_parameters_are_refused_by_name(settings, message, method):
 
 def test_fit_needs_outcomes():
     predictions, _ = draw()
+    with pytest.raises(outrule.ArgumentError, match="requires y to be passed, but the target y is"):
+        calibrator().fit(predictions)
     with pytest.raises(outrule.ArgumentError, match=r"'outcomes' .* must be given"):
         calibrator().fit(predictions)
     with pytest.raises(outrule.ArgumentError, match=r"'outcomes' .* must be given"):

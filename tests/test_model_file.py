@@ -1,6 +1,8 @@
 """Model files: the same bits in another process, and nothing but DataError from hostile ones."""
 
 import ast
+import datetime
+import hashlib
 import json
 import os
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 import outrule
 from outrule import DecisionCalibrator, Instances, model_file
 from outrule.arguments import DataError
+from outrule.origin import Schema
 
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden"
@@ -98,6 +101,10 @@ TILT = outrule.Multiplier([1, 0.9, 0.8, 0.6, 0.4, 0.2], name="tilt")
 BY_CAR = outrule.Multiplier(dict(zip("abcdef", TILT.vector.tolist(), strict=True)), name="by car")
 REWEIGHT = outrule.Reweight("dear items count half", dear_items_count_half)
 CHOOSE = outrule.Choose("the first", the_first)
+TEXTS = [
+    outrule.Reweight("half of the south", "CASE WHEN zone = 'south' THEN score / 2 ELSE score END"),
+    outrule.Choose("always b", "car = 'b'"),
+]
 REJECTION = outrule.Rejection(0.4)
 CAPACITY = {"north": 1, "south": 2}
 
@@ -154,6 +161,8 @@ CASES = {
         table,
         {"start": outrule.Isotonic(), "random_state": np.int64(3)},
     ),
+    "text": (outrule.BestAction(), TEXTS, table, {}),
+    "text on arrays": (outrule.BestAction(), [outrule.Choose("second", "item = 1")], arrays, {}),
     "matching in a table": (outrule.Matching.between("rider", "driver"), [BY_CAR], table, {}),
     "assignment in a table": (outrule.Assignment("rider", "driver"), [BY_CAR], table, {}),
     "private": (
@@ -330,7 +339,7 @@ def content(fitted):
 
 
 def test_another_format_names_the_version_to_install(content, tmp_path):
-    for version in (0, 2, "1", None):
+    for version in (0, 3, "1", None, True, 2.0, [2]):
         path = write(tmp_path, content | {"format": version, "library": "9.8.7"})
         with pytest.raises(DataError, match=r"has format .* install the version .* '9\.8\.7'"):
             outrule.load(path)
@@ -400,6 +409,11 @@ def test_a_kind_in_the_place_of_another_is_refused(content, tmp_path):
         ("patches", [[0, 10**400]]),
         ("patches", 5),
         ("history", [[1, 2]]),
+        ("history", [[0, 5, 0.1, 0.1, 0.1, 60]]),
+        ("history", [[0, "x", "0.1", 0.1, 0.1, 60]]),
+        ("history", [[0, "x", 0.1, None, 0.1, 60]]),
+        ("history", [[0, "x", 0.1, 0.1, 0.1, True]]),
+        ("columns", 5),
         ("rule_values", [0.5]),
         ("rule_values", ["a", "b"]),
         ("isotonic", []),
@@ -414,6 +428,112 @@ def test_a_kind_in_the_place_of_another_is_refused(content, tmp_path):
 def test_each_field_is_checked(content, tmp_path, name, value):
     with pytest.raises(DataError):
         outrule.load(write(tmp_path, content | {name: value}))
+
+
+COLUMNS = {"instance": "trip", "prediction": "score", "outcome": "worth", "item": "car"}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {},
+        [],
+        "trip",
+        COLUMNS | {"instance": None},
+        COLUMNS | {"prediction": 3},
+        COLUMNS | {"outcome": ["worth"]},
+        COLUMNS | {"item": True},
+        COLUMNS | {"price": "fare"},
+        COLUMNS | {"start": "other"},
+    ],
+)
+def test_the_names_of_columns_are_checked(fitted, tmp_path, columns):
+    content = json.loads((fitted[0] / "table.json").read_text())
+    outrule.load(write(tmp_path, content | {"columns": COLUMNS}))
+    with pytest.raises(DataError, match="not a model file of outrule, or it is damaged"):
+        outrule.load(write(tmp_path, content | {"columns": columns}))
+
+
+def test_arrays_have_no_names_of_columns(content, tmp_path):
+    assert content["columns"] is None
+    with pytest.raises(DataError, match="not a model file"):
+        outrule.load(write(tmp_path, content | {"columns": COLUMNS}))
+
+
+def test_a_table_keeps_the_names_of_its_columns(fitted):
+    loaded = outrule.load(fitted[0] / "table.json")
+    assert loaded.model_.columns == Schema("trip", "score", "worth", "car")
+    assert loaded.model_.columns == fitted[1]["table"].model_.columns
+
+
+@pytest.mark.parametrize("name", ["Matching", "table"])
+def test_format_one_is_read_as_ever(fitted, tmp_path, name):
+    content = json.loads((fitted[0] / f"{name}.json").read_text())
+    del content["columns"], content["feature_names"]
+    loaded = outrule.load(write(tmp_path, content | {"format": 1}))
+    assert loaded.model_.columns is None
+    expected = fresh_predictions(name, fitted[1][name])
+    assert fresh_predictions(name, loaded).tobytes() == expected.tobytes()
+
+
+def test_a_model_without_columns_has_the_fingerprint_that_format_one_gave_it():
+    calibrator = outrule.load(GOLDEN / "model_1.json")
+    text = json.dumps(json.loads((GOLDEN / "model_1.json").read_text()), sort_keys=True)
+    expected = hashlib.sha256(text.encode()).hexdigest()
+    assert model_file.model_fingerprint(calibrator, "0.1.0") == expected
+
+
+def test_a_frame_keeps_the_names_of_its_items(tmp_path):
+    generator = np.random.default_rng(0)
+    frame = pl.DataFrame(generator.random((40, 3)), schema=["a", "b", "c"])
+    calibrator = DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(0)], 0.1)
+    calibrator.fit(frame, frame).save(tmp_path / "model.json")
+    loaded = outrule.load(tmp_path / "model.json")
+    assert loaded.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert model_file.model_fingerprint(loaded) == model_file.model_fingerprint(calibrator)
+    with pytest.raises(DataError, match="same order"):
+        loaded.predict(frame[["c", "b", "a"]])
+    content = json.loads((tmp_path / "model.json").read_text())
+    for names in (["a", "b"], ["a", "b", 3], "abc", {"a": 1, "b": 2, "c": 3}, 5):
+        with pytest.raises(DataError, match="not a model file"):
+            outrule.load(write(tmp_path, content | {"feature_names": names}))
+
+
+def test_a_thousand_vectors_take_a_few_bytes_per_number(tmp_path):
+    rules = outrule.multipliers(45, limit=1000)
+    named = [
+        outrule.Multiplier({f"car {i}": number for i, number in enumerate(rule.vector.tolist())})
+        for rule in rules
+    ]
+    generator = np.random.default_rng(0)
+    predictions, outcomes = generator.random((2, 10, 45))
+    frame = pl.DataFrame(
+        {
+            "trip": np.repeat(np.arange(10), 45),
+            "car": [f"car {i}" for i in range(45)] * 10,
+            "score": predictions.ravel(),
+            "worth": outcomes.ravel(),
+        }
+    )
+    data = Instances.from_table(
+        frame, instance="trip", prediction="score", outcome="worth", item="car"
+    )
+    for name, some, instances, most in (
+        ("arrays", rules, Instances.from_arrays(predictions, outcomes), 7),
+        ("table", named, data, 20),
+    ):
+        path = tmp_path / f"{name}.json"
+        DecisionCalibrator(outrule.BestAction(), some, 0.5).fit(instances).save(path)
+        assert path.stat().st_size < 45_000 * most
+        assert len(path.read_text().splitlines()) < 1200  # one for every rule
+        loaded = outrule.load(path)
+        assert repr(loaded.rules) == repr(tuple(some))
+
+
+@pytest.mark.parametrize("name", [float("inf"), b"x", datetime.date(2026, 5, 1)])
+def test_names_of_items_that_no_file_can_hold_are_refused(name):
+    with pytest.raises(DataError, match="cannot be written to a model file: use finite numbers"):
+        model_file.check_item_names(["a", 1, 0.5, name])
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
@@ -525,7 +645,16 @@ def hostile(text, generator, number):
     return put(content, path, SWAPS[int(generator.integers(len(SWAPS)))])
 
 
-BASES = ("BestAction", "Matching", "Rejection", "TopK", "table", "LaminarMatroid", "LinearProblem")
+BASES = (
+    "BestAction",
+    "Matching",
+    "Rejection",
+    "TopK",
+    "table",
+    "LaminarMatroid",
+    "LinearProblem",
+    "text",
+)
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -544,6 +673,79 @@ def test_a_hostile_file_gives_a_data_error_or_a_calibrator_that_works(fitted, tm
         except DataError:  # the model may be whole, and made for other instances than these
             refused += 1
     assert refused > 100
+
+
+HOSTILE_TEXTS = [
+    "",
+    "score +",
+    "SELECT score FROM read_csv('/etc/passwd')",
+    "(" * 5_000,
+    "1 + " * 50_000 + "1",
+    "NOT " * 5_000 + "TRUE",
+    "-" * 9_000 + "1",
+    "CASE WHEN TRUE THEN " * 2_000 + "1",
+    "score || score" + " || score" * 150,
+    "1e999",
+    "9" * 400,
+    "score / 0",
+    "LN(0)",
+    "EXP(EXP(EXP(EXP(score))))",
+    "POWER(1e300, 1e300)",
+    "worth",
+    "no_such_column",
+    '"*"',
+    '"^.*$"',
+    "REGEXP_LIKE(zone, '(a+)+$')",
+    "REGEXP_LIKE(zone, '(')",
+    "REGEXP_LIKE(zone, '((((a{99}){99}){99}){99}){99}')",
+    "ROUND(score, 99999999999)",
+    "LEFT(zone, 9223372036854775807)",
+    "zone",
+    "NULL",
+    "TRUE",
+    "car = 'b' OR car = 'c'",
+    "DATE '9999-12-31' + INTERVAL '99999999 days'",
+    "\u0000",
+    "score\ud800",
+    "__import__('os').system('true')",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS)
+def test_a_hostile_expression_is_refused_or_harmless(fitted, tmp_path, text):
+    content = json.loads((fitted[0] / "text.json").read_text())
+    instances = table(1).take(np.arange(2))
+    for number in range(2):
+        for patches in ([[number, 0.1]], content["patches"]):
+            changed = put(content, ("rules", number, "function"), text) | {"patches": patches}
+            try:
+                model = outrule.load(write(tmp_path, changed))
+                assert np.isfinite(np.asarray(model.predict(instances))).all()
+            except DataError:
+                pass
+
+
+def test_the_golden_file_of_format_two_still_gives_its_committed_predictions():
+    calibrator = outrule.load(GOLDEN / "model_2.json")
+    assert calibrator.model_.columns == Schema("batch", "score", "completed", "pair")
+    assert {patch.test for patch in calibrator.patches_} >= {-1, 0, 2, 3}
+    generator = np.random.default_rng(1)  # as golden/make_model_2.py has it
+    completed = generator.integers(0, 65, 120)
+    km = generator.integers(0, 25, 120) / 4
+    score = completed + generator.integers(-10, 20, 120) + np.where(km > 3, 20, 0)
+    frame = pl.DataFrame(
+        {
+            "batch": np.repeat(np.arange(20), 6),
+            "pair": np.tile([f"{rider}{driver}" for rider in "ab" for driver in "xyz"], 20),
+            "rider": np.tile(["a", "a", "a", "b", "b", "b"], 20),
+            "driver": np.tile(["x", "y", "z"], 40),
+            "pickup_km": km,
+            "score": np.clip(score, 0, 64) / 64,
+        }
+    )
+    data = Instances.from_table(frame, instance="batch", prediction="score", item="pair")
+    expected = json.loads((GOLDEN / "predictions_2.json").read_text())
+    assert calibrator.predict(data).to_list() == expected
 
 
 def test_the_golden_file_still_gives_its_committed_predictions():

@@ -416,7 +416,7 @@ def test_a_rule_needs_a_name_and_a_function(kind):
         message = f"The 'name' argument of {owner} must be a non-empty str. Got {name!r} instead."
         with pytest.raises(ArgumentError, match=re.escape(message)):
             kind(name, lambda view: view.predictions)
-    message = f"The 'function' argument of {owner} must be a function of one View. Got 3 instead."
+    message = f"The 'function' argument of {owner} must be a SQL expression or a function of one View. Got 3 instead."
     with pytest.raises(ArgumentError, match=re.escape(message)):
         kind("rule", 3)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from outrule import metrics, theory, worlds
+    from outrule import metrics, plots, theory, worlds
     from outrule.arguments import ArgumentError, DataError
     from outrule.boosting import Round, Status
     from outrule.calibrator import DecisionCalibrator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from outrule.instances import Instances, View
     from outrule.model_file import load
     from outrule.patches import Patch
+    from outrule.predictor import CalibratedPredictor
     from outrule.problems import (
         Assignment,
         BestAction,
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
         TopK,
         TransversalMatroid,
     )
+    from outrule.reporting import report
     from outrule.rules import Choose, Fixed, Multiplier, Reweight, Rule, multipliers
+    from outrule.spec import Spec, read_spec
     from outrule.start import Isotonic
+    from outrule.summary import summarise
     from outrule.verification import CertificateError, verify
 
 _ROOMS = {
@@ -72,10 +76,16 @@ _ROOMS = {
     "boosting": ("Round", "Status"),
     "start": ("Isotonic",),
     "calibrator": ("DecisionCalibrator",),
+    "predictor": ("CalibratedPredictor",),
+    "spec": ("Spec", "read_spec"),
     "model_file": ("load",),
     # the proof
     "certificate": ("Certificate", "certify"),
     "verification": ("CertificateError", "verify"),
+    # for colleagues
+    "summary": ("summarise",),
+    "reporting": ("report",),
+    "plots": (),
     # the theory, the measures, and worlds to try it in
     "theory": (),
     "metrics": (),
@@ -87,6 +97,7 @@ __all__ = [
     "ArgumentError",
     "Assignment",
     "BestAction",
+    "CalibratedPredictor",
     "Certificate",
     "CertificateError",
     "Choose",
@@ -117,6 +128,7 @@ __all__ = [
     "Reweight",
     "Round",
     "Rule",
+    "Spec",
     "Status",
     "TopK",
     "TransversalMatroid",
@@ -125,6 +137,10 @@ __all__ = [
     "load",
     "metrics",
     "multipliers",
+    "plots",
+    "read_spec",
+    "report",
+    "summarise",
     "theory",
     "verify",
     "worlds",

@@ -6,22 +6,23 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.metadata_routing import UNUSED
 
-from outrule import theory, threads
+from outrule import frames, theory, threads
 from outrule.arguments import DataError, check_number, refuse_argument
 from outrule.arrays import Floats
-from outrule.boosting import Boosted, Plan, Round, Status, boost
+from outrule.boosting import Boosted, Plan, Status, boost
 from outrule.check import Check, LineSearch, PrivateReuse, Reuse, Step, check_check, check_step
+from outrule.display import Shown
+from outrule.fitted import Fitted
 from outrule.instances import Instances
 from outrule.model import Model, columns, enter, n_items, start_of
-from outrule.patches import Patch
 from outrule.problems import Problem
 from outrule.rules import Rule, check_rules
 from outrule.sources import FreshData, Source, open_source
@@ -39,8 +40,13 @@ class Settings(NamedTuple):
     rules: tuple[Rule, ...]
 
 
-class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # it has no types
     """Make predictions on which the plain optimiser is worth as much as the best of the rules.
+
+    A scikit-learn estimator whose X are predictions and whose y are outcomes, both of shape (n, m):
+    ``clone``, ``GridSearchCV``, ``cross_val_score`` and the last step of a ``Pipeline`` work as
+    usual. Of scikit-learn's own checks of estimators two do not apply: the second argument is
+    called ``outcomes``, not ``y``, and data that are no numbers raise DataError, a ValueError.
 
     Parameters
     ----------
@@ -75,6 +81,8 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
     rule_values_ : array of shape (n_rules,); the mean value of each rule on the data of the loop
     best_rule_ : int; the number of the best of them
     isotonic_ : FittedIsotonic; isotonic regression on the training data, to compare with
+    n_features_in_ : int; the number of items m; there is none after a table
+    feature_names_in_ : array of shape (m,); the columns of a frame, where their names are text
 
     Examples
     --------
@@ -89,6 +97,12 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
     >>> bool((outcomes * after).sum() > (outcomes * before).sum())
     True
     """
+
+    # Neither is metadata that scikit-learn would pass on.
+    __metadata_request__predict: ClassVar = {"predictions": UNUSED}
+    __metadata_request__fit: ClassVar = {"predictions": UNUSED, "outcomes": UNUSED}
+    __metadata_request__partial_fit = __metadata_request__fit
+    __metadata_request__score = __metadata_request__fit
 
     def __init__(
         self,
@@ -127,6 +141,7 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         Parameters
         ----------
         predictions : array-like of shape (n, m), or Instances
+            A pandas or Polars frame has one column per item; rules speak of columns by number.
         outcomes : array-like of shape (n, m); part of the Instances otherwise
         available : boolean array-like of shape (n, m), optional
         sample_weight : array-like of shape (n,), optional
@@ -136,6 +151,7 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         """
         settings = self.check_parameters()
         instances = self._enter_training(predictions, outcomes, available, sample_weight, settings)
+        names = frames.names_in(predictions)
         generator = np.random.default_rng(self.random_state)
         isotonic, start = self._start(instances, generator)
         source, watch = open_source(
@@ -143,8 +159,8 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         )
         plan = self._plan(settings, instances)
         boosted = boost(source, settings.rules, plan, generator, watch)
-        # One assignment, after all that can fail: a calibrator is never half changed.
-        self.model_ = self._model(settings, instances, plan, isotonic, boosted, source)
+        # The last thing, after all that can fail: a calibrator is never half changed.
+        self._keep(self._model(settings, instances, plan, isotonic, boosted, source), names)
         self._warn_unless_settled(boosted, plan)
         return self
 
@@ -169,16 +185,17 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
             raise refuse_argument(check, "check", OWNER, expected)
         data = (predictions, outcomes, available, sample_weight)
         if hasattr(self, "model_"):
-            instances = self.model_.enter(*data)
+            instances = self.enter(*data)
             instances.require_outcome(OWNER)
             self.model_ = self._one_more(self.model_, instances, settings)
         else:
             instances = self._enter_training(*data, settings)
+            names = frames.names_in(predictions)
             frozen = self.problem.lay(instances).per_item.get("frozen")
             isotonic = (self.start or Isotonic()).fit(instances, frozen)
             plan, empty = self._plan(settings, instances), Boosted([], [], Status.MAX_ROUNDS)
             blank = self._model(settings, instances, plan, isotonic, empty, None)
-            self.model_ = self._one_more(blank, instances, settings)
+            self._keep(self._one_more(blank, instances, settings), names)
         return self
 
     def _one_more(self, model: Model, instances: Instances, settings: Settings) -> Model:
@@ -206,23 +223,25 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
     def predict(
         self, predictions: ArrayLike | Instances, *, available: ArrayLike | None = None
     ) -> Any:
-        """Calibrated predictions: an array for an array, a column for a table.
+        """Calibrated predictions: an array for an array, a frame for a frame, a column for a table.
 
         Items that are not on offer come back as they came (NaN for Instances).
         """
-        instances = self._fitted().enter(predictions, None, available)
+        instances = self.enter(predictions, None, available)
         fill: Any = np.nan
         if available is not None and not isinstance(predictions, Instances):
-            fill = np.asarray(predictions, dtype=np.float64)
-        return instances.origin.restore(self.model_.predict(instances), fill)
+            fill = np.asarray(frames.to_array(predictions, "predictions"), dtype=np.float64)
+        calibrated = instances.origin.restore(self.model_.predict(instances), fill)
+        return frames.restore(calibrated, predictions)
 
     @threads.as_asked
     def decide(
         self, predictions: ArrayLike | Instances, *, available: ArrayLike | None = None
     ) -> Any:
         """The optimiser's decisions on the calibrated predictions, as booleans."""
-        instances = self._fitted().enter(predictions, None, available)
-        return instances.origin.restore(instances.mark(self.model_.pick(instances)), False)
+        instances = self.enter(predictions, None, available)
+        marks = instances.mark(self.model_.pick(instances))
+        return frames.restore(instances.origin.restore(marks, False), predictions)
 
     @threads.as_asked
     def score(
@@ -234,7 +253,7 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """The mean value of the decisions: larger is better."""
-        instances = self._fitted().enter(predictions, outcomes, available, sample_weight)
+        instances = self.enter(predictions, outcomes, available, sample_weight)
         outcome = instances.require_outcome(f"{OWNER}.score")
         marks = instances.mark(self.model_.pick(instances))
         values = np.add.reduceat(outcome * marks, instances.offsets[:-1])
@@ -247,41 +266,12 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         self._fitted()
         save(self, path)
 
-    @property
-    def patches_(self) -> list[Patch]:
-        return list(self._fitted().patches)
-
-    @property
-    def history_(self) -> list[Round]:
-        return list(self._fitted().history)
-
-    @property
-    def status_(self) -> Status:
-        return self._fitted().status
-
-    @property
-    def tolerance_(self) -> float:
-        return self._fitted().tolerance
-
-    @property
-    def k_(self) -> int:
-        return self._fitted().k
-
-    @property
-    def rule_values_(self) -> Floats:
-        return self._fitted().rule_values
-
-    @property
-    def best_rule_(self) -> int:
-        return self._fitted().best_rule
-
-    @property
-    def isotonic_(self) -> FittedIsotonic:
-        return self._fitted().isotonic
-
-    def _fitted(self) -> Model:
-        check_is_fitted(self, "model_")
-        return self.model_
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
 
     def check_parameters(self) -> Settings:
         """Refuse parameters that cannot be used."""
@@ -301,6 +291,19 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         step = check_step(LineSearch() if self.step is None else self.step, OWNER)
         return Settings(check, step, rules)
 
+    def enter(
+        self,
+        predictions: ArrayLike | Instances,
+        outcomes: ArrayLike | None = None,
+        available: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Instances:
+        """Instances like those of ``fit``, from anything that ``predict`` and ``score`` take."""
+        model, wide = self._fitted(), read(predictions, outcomes, available)
+        if not isinstance(wide, Instances):
+            frames.check_like_fit(self, predictions, wide)
+        return model.enter(wide, frames.to_array(outcomes, "outcomes"), available, weights)
+
     def _enter_training(
         self,
         predictions: ArrayLike | Instances,
@@ -309,7 +312,11 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         weights: ArrayLike | None,
         settings: Settings,
     ) -> Instances:
-        instances = enter(predictions, outcomes, available, weights)
+        wide = read(predictions, outcomes, available)
+        if outcomes is None and not isinstance(wide, Instances):
+            expected = "given: it requires y to be passed, but the target y is None"
+            raise refuse_argument(None, "outcomes", OWNER, expected)
+        instances = enter(wide, frames.to_array(outcomes, "outcomes"), available, weights)
         instances.require_outcome(OWNER)
         if self.start is not None and instances.start is not None:
             raise DataError(
@@ -377,3 +384,12 @@ class DecisionCalibrator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+
+def read(predictions: Any, outcomes: Any, available: Any) -> Any:
+    """Predictions for the door, as an array; Instances come as they are."""
+    if isinstance(predictions, Instances):
+        return predictions
+    frames.check_same_columns(predictions, outcomes, "outcomes")
+    frames.check_same_columns(predictions, available, "available")
+    return frames.read(predictions)

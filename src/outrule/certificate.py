@@ -199,7 +199,7 @@ def certify(
     """
     check_number(confidence, "confidence", "certify", 0, 1, high_open=True)
     model = fitted_model(calibrator, "certify")
-    instances = model.enter(predictions, outcomes, available, sample_weight)
+    instances = calibrator.enter(predictions, outcomes, available, sample_weight)
     instances.require_outcome("certify")
     if instances.fingerprint in model.fingerprints:
         raise DataError(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields, is_dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,12 +21,15 @@ from outrule.boosting import Round, Status
 from outrule.doors import check_range
 from outrule.files import write_text
 from outrule.model import Model
+from outrule.origin import Schema
 from outrule.patches import Patch
 
 if TYPE_CHECKING:
     from outrule.calibrator import DecisionCalibrator
 
-FORMAT = 1
+FORMAT = 2  # format 1, which had no names, is read for ever
+FORMATS = (1, FORMAT)
+NAMES = ("columns", "feature_names")
 KINDS: dict[str, type] = {
     name: kind
     for room in (problems, rules, check, start)
@@ -35,9 +39,35 @@ KINDS: dict[str, type] = {
 }
 
 
+class FunctionNeededError(DataError):
+    """The model has a function of the caller's, which files do not hold."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the model needs the function of {name!r}: load(path, functions={{{name!r}: ...}})."
+        )
+        self.name = name
+
+
 def save(calibrator: DecisionCalibrator, path: str | PathLike[str]) -> None:
     """Write the model atomically: the file is whole, or it is not there."""
-    write_text(Path(path), json.dumps(describe(calibrator), indent=1, allow_nan=False))
+    write_text(Path(path), to_text(calibrator))
+
+
+def to_text(calibrator: DecisionCalibrator) -> str:
+    """The model as JSON, with a line for every rule, patch, round and curve."""
+    parts = (f"{_line(name)}: {_lines(value)}" for name, value in describe(calibrator).items())
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _lines(value: Any) -> str:
+    if isinstance(value, list) and any(isinstance(entry, list | dict) for entry in value):
+        return "[\n " + ",\n ".join(map(_line, value)) + "\n]"
+    return _line(value)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def load(
@@ -56,10 +86,11 @@ def load(
         content = json.loads(text, parse_constant=_refuse)
         if not isinstance(content, dict) or "format" not in content:
             raise ValueError("not a model")
-        if content["format"] != FORMAT:
+        if type(content["format"]) is not int or content["format"] not in FORMATS:
             raise DataError(
                 f"{path} has format {content['format']!r}, and this version of outrule reads "
-                f"{FORMAT}: install the version that wrote it, {content.get('library')!r}."
+                f"{' and '.join(map(str, FORMATS))}: install the version that wrote it, "
+                f"{content.get('library')!r}."
             )
         return _restore(content, functions or {})
     except DataError:
@@ -94,6 +125,8 @@ def describe(calibrator: DecisionCalibrator) -> dict[str, Any]:
         "k": model.k,
         "n_items": model.n_items,
         "value_range": list(model.value_range),
+        "columns": None if model.columns is None else asdict(model.columns),
+        "feature_names": _plain(getattr(calibrator, "feature_names_in_", None)),
         "has_start": model.has_start,
         "status": model.status.value,
         "patches": [[patch.test, patch.step] for patch in model.patches],
@@ -107,8 +140,18 @@ def describe(calibrator: DecisionCalibrator) -> dict[str, Any]:
 
 def model_fingerprint(calibrator: DecisionCalibrator, library: str = outrule.__version__) -> str:
     """SHA-256 of the model, as that version of the library writes its file."""
-    text = json.dumps(describe(calibrator) | {"library": library}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    content = describe(calibrator) | {"library": library}
+    if all(content[name] is None for name in NAMES):  # as in format 1: its certificates stay valid
+        content["format"] = 1
+        for name in NAMES:
+            del content[name]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def check_item_names(names: Iterable[Any]) -> None:
+    """Refuse names of items that a model file cannot hold: before the work, not after it."""
+    for name in names:
+        _plain(name)
 
 
 def _encode(value: Any) -> Any:
@@ -134,14 +177,18 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, tuple | list):
         return [_plain(entry) for entry in value]
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | str):
         return value
-    raise DataError(f"{value!r} cannot be written to a model file: use numbers or text.")
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    raise DataError(f"{value!r} cannot be written to a model file: use finite numbers or text.")
 
 
 def _restore(content: dict[str, Any], functions: Mapping[str, Any]) -> DecisionCalibrator:
     from outrule.calibrator import DecisionCalibrator
 
+    if content["format"] == 1:
+        content = content | dict.fromkeys(NAMES)
     calibrator = DecisionCalibrator(
         _decode(content["problem"], problems.Problem, functions),
         tuple(_decode(rule, rules.Rule, functions) for rule in content["rules"]),
@@ -152,32 +199,64 @@ def _restore(content: dict[str, Any], functions: Mapping[str, Any]) -> DecisionC
         max_rounds=content["max_rounds"],
         random_state=content["random_state"],
     )
-    settings = calibrator.check_parameters()
-    n_rules, n_items = len(settings.rules), content["n_items"]
-    if type(content["has_start"]) is not bool:
-        raise ValueError("has_start")
-    calibrator.model_ = Model(
+    calibrator.check_parameters()
+    calibrator.model_ = _model(content, calibrator)
+    names = _feature_names(content)
+    if names is not None:
+        calibrator.feature_names_in_ = names
+    return calibrator
+
+
+def _model(content: dict[str, Any], calibrator: DecisionCalibrator) -> Model:
+    """What fit left behind; ValueError where parts of it do not belong together."""
+    n_rules, n_items = len(calibrator.rules), content["n_items"]
+    values = _vector(content["rule_values"])
+    if type(content["has_start"]) is not bool or len(values) != n_rules:
+        raise ValueError("has_start, or rule values")
+    return Model(
         problem=calibrator.problem,
-        rules=settings.rules,
+        rules=tuple(calibrator.rules),
         epsilon=float(calibrator.epsilon),
         start=calibrator.start,
         tolerance=check_number(content["tolerance"], "tolerance", "load", 0),
         k=_count(content["k"], "k"),
         value_range=check_range(content["value_range"]),
         n_items=None if n_items is None else _count(n_items, "n_items"),
-        columns=None,
+        columns=_columns(content),
         has_start=content["has_start"],
         isotonic=_isotonic(content["isotonic"], n_items),
         patches=tuple(_patch(test, step, n_rules) for test, step in content["patches"]),
-        history=tuple(Round(*row) for row in content["history"]),
+        history=tuple(_round(*row) for row in content["history"]),
         status=Status(content["status"]),
-        rule_values=_vector(content["rule_values"]),
+        rule_values=values,
         weight_seen=check_number(content["weight_seen"], "weight_seen", "load", 0),
         fingerprints=tuple(str(fingerprint) for fingerprint in content["training_data"]),
     )
-    if len(calibrator.model_.rule_values) != n_rules:
-        raise ValueError("rule values")
-    return calibrator
+
+
+def _columns(content: dict[str, Any]) -> Schema | None:
+    names = content["columns"]
+    if names is None:
+        return None
+    columns = Schema(**names)
+    required = (columns.instance, columns.prediction)
+    given = [name for name in asdict(columns).values() if name is not None]
+    if None in required or any(type(name) is not str for name in given):
+        raise ValueError("columns")
+    if content["n_items"] is not None or content["has_start"] != (columns.start is not None):
+        raise ValueError("columns of arrays, or another start")
+    return columns
+
+
+def _feature_names(content: dict[str, Any]) -> Any:
+    names = content["feature_names"]
+    if names is None:
+        return None
+    if type(names) is not list or len(names) != content["n_items"]:
+        raise ValueError("feature names")
+    if any(type(name) is not str for name in names):
+        raise ValueError("feature names")
+    return np.array(names, dtype=object)
 
 
 def _isotonic(rows: Any, n_items: int | None) -> start.FittedIsotonic:
@@ -193,6 +272,15 @@ def _patch(test: Any, step: Any, n_rules: int) -> Patch:
     if type(test) is not int or not -1 <= test < n_rules or not np.isfinite(step):
         raise ValueError("patch")
     return Patch(test, float(step))
+
+
+def _round(number: Any, test: Any, *numbers: Any) -> Round:
+    for value in (number, *numbers):
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise ValueError("history")
+    if test is not None and type(test) is not str:
+        raise ValueError("history")
+    return Round(number, test, *numbers)
 
 
 def _vector(values: Any) -> Any:
@@ -239,7 +327,5 @@ def _value(value: Any, name: str, functions: Mapping[str, Any]) -> Any:
     if "pairs" in value:
         return dict(value["pairs"])
     if name not in functions:
-        raise DataError(
-            f"the model needs the function of {name!r}: load(path, functions={{{name!r}: ...}})."
-        )
+        raise FunctionNeededError(name)
     return functions[name]

@@ -110,26 +110,40 @@ class Reweight(Rule):
     Parameters
     ----------
     name : str
-    function : function
+    function : str or function
+        A SQL expression over the columns, one row per item: a table's own, or for arrays ``item``
+        and the columns they carry; ``prediction`` is the prediction. Or
         ``function(view) -> weights`` in the shape of ``view.predictions``; for arrays also (1, m)
         or (n, 1). The :class:`View` has the columns too, ``view["pickup_km"]``. It is called on
         blocks of instances, so it must decide every instance on its own.
 
     Examples
     --------
-    >>> rule = Reweight("no long pickups", lambda view: view.predictions * (view["km"] < 3))
+    >>> rule = Reweight("no long pickups", "CASE WHEN km > 3 THEN 0 ELSE prediction END")
+    >>> rule = Reweight("no long pickups", lambda view: view.predictions * (view["km"] <= 3))
     """
 
     name: str
-    function: Callable[[View], ArrayLike]
+    function: Callable[[View], ArrayLike] | str
 
     def __post_init__(self) -> None:
         _check_name(self)
         _check_function(self)
 
+    def check_training(self, instances: Instances) -> None:
+        if isinstance(self.function, str):
+            from outrule import expressions
+
+            expressions.check_types(self.function, self.name, instances)
+
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
-        _, weights = _answer(self, instances, "bfiu", "weights")
-        flat = np.ascontiguousarray(weights, dtype=np.float64)
+        if isinstance(self.function, str):
+            from outrule import expressions
+
+            flat = expressions.weights(self.function, self.name, instances)
+        else:
+            _, weights = _answer(self, instances, "bfiu", "weights")
+            flat = np.ascontiguousarray(weights, dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(flat))
         if len(bad):
             raise DataError(
@@ -146,35 +160,50 @@ class Choose(Rule):
     Parameters
     ----------
     name : str
-    function : function
+    function : str or function
+        A SQL expression as for :class:`Reweight`, true where chosen; or
         ``function(view) -> booleans`` in the shape of ``view.predictions``, True where chosen; for
         arrays also (1, m) or (n, 1).
 
     Examples
     --------
+    >>> rule = Choose("always the second", "item = 1")
     >>> rule = Choose("always the second", lambda view: view["item"] == 1)
     """
 
     name: str
-    function: Callable[[View], ArrayLike]
+    function: Callable[[View], ArrayLike] | str
 
     def __post_init__(self) -> None:
         _check_name(self)
         _check_function(self)
 
+    def check_training(self, instances: Instances) -> None:
+        if isinstance(self.function, str):
+            from outrule import expressions
+
+            expressions.check_types(self.function, self.name, instances, chooses=True)
+
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
+        marks = self._marks(instances)
+        bad = np.flatnonzero(~problem.feasible(marks, layout))
+        if len(bad):
+            raise infeasible(self.name, marks, int(bad[0]), instances, problem)
+        return to_picks(marks, layout)
+
+    def _marks(self, instances: Instances) -> Booleans:
+        if isinstance(self.function, str):
+            from outrule import expressions
+
+            return expressions.choice(self.function, self.name, instances)
         answer, flat = _answer(self, instances, "b", "booleans")
-        marks = np.ascontiguousarray(flat)
         outside = instances.origin.outside(answer)
         if outside is not None:
             raise DataError(
                 f"rule {self.name!r} chose item {outside[1]} of {instances.where(outside[0])}, "
                 "which is not on offer. A rule must return a feasible set for every instance."
             )
-        bad = np.flatnonzero(~problem.feasible(marks, layout))
-        if len(bad):
-            raise infeasible(self.name, marks, int(bad[0]), instances, problem)
-        return to_picks(marks, layout)
+        return np.ascontiguousarray(flat)
 
 
 @dataclass(frozen=True)
@@ -326,9 +355,16 @@ def _check_name(rule: Rule) -> None:
 
 
 def _check_function(rule: Reweight | Choose) -> None:
-    if not callable(rule.function):
-        owner = type(rule).__name__
-        raise refuse_argument(rule.function, "function", owner, "a function of one View")
+    if isinstance(rule.function, str):
+        from outrule import expressions
+
+        try:
+            expressions.read(rule.function)
+        except ArgumentError as error:
+            raise ArgumentError(f"rule {rule.name!r}: {error}") from None
+    elif not callable(rule.function):
+        owner, expected = type(rule).__name__, "a SQL expression or a function of one View"
+        raise refuse_argument(rule.function, "function", owner, expected)
 
 
 def _answer(
@@ -336,7 +372,7 @@ def _answer(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """What the rule answered, as an array and flat; refused where it has another shape or type."""
     try:
-        answer: Any = rule.function(instances.view())
+        answer: Any = rule.function(instances.view())  # type: ignore[operator] # no text here
     except Exception as error:
         error.add_note(f"raised inside rule {rule.name!r}")
         raise

@@ -51,7 +51,7 @@ def verify(
     text = certificate if isinstance(certificate, str) else certificate.to_json()
     certificate = Certificate.from_json(text)
     model = fitted_model(calibrator, "verify")
-    instances = model.enter(predictions, outcomes, available, sample_weight)
+    instances = calibrator.enter(predictions, outcomes, available, sample_weight)
     if instances.fingerprint in model.fingerprints:
         raise CertificateError("data: fit has seen these instances, so they prove nothing.")
     claimed = json.loads(text)

@@ -63,12 +63,13 @@ def _deaf(words: str, share: float) -> None:
     pass
 
 
-def draw(results: Results, path: Path) -> None:
+def draw(results: Results, path: Path) -> list[claims.Claim]:
     """Judge the claims; write them, the figures and the page that shows both."""
     judged = claims.judge(results)
     write_text(path / "claims.md", claims.table(judged))
     drawn = figures.draw(results, path)
     write_text(path / "index.html", page.render(results, judged, drawn))
+    return judged
 
 
 def check_memory(unit: Unit, settings: Settings) -> None:

@@ -263,7 +263,7 @@ def patch_best(
 
 
 @njit(nogil=True, cache=True)
-def first_of_largest(prediction: NDArray[np.float64], start: np.int64, stop: np.int64) -> np.int64:
+def first_of_largest(prediction: NDArray[np.float64], start: int, stop: int) -> int:
     """The first item of largest prediction; a block's maximum is found without a branch."""
     largest, place = prediction[start], start
     for first in range(start, stop, 16):

@@ -1,0 +1,41 @@
+"""The commands in the docs, run as a newcomer would run them, one after the other."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def commands(page):
+    blocks = re.findall(r"```console\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.S)
+    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+def test_the_path_from_a_table_to_a_certified_model(tmp_path):
+    lines = commands("tables.md")
+    assert len(lines) == 1 + 5
+    for line in lines:
+        words = line.split()
+        assert words[0] == "outrule"
+        run = [sys.executable, "-m", *words]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {
+        "trips",
+        "model.json",
+        "certificate.json",
+        "report.html",
+        "calibrated.csv",
+        "decisions.csv",
+    }
+
+
+def test_the_spec_in_the_docs_is_a_part_of_the_example():
+    from outrule.example import SPEC
+
+    (shown,) = re.findall(r"```toml\n(.*?)```", (DOCS / "tables.md").read_text("utf-8"), re.S)
+    for line in shown.splitlines():
+        assert line in SPEC.splitlines()
