@@ -20,6 +20,7 @@ WORDS = """
     TransversalMatroid LinearMatroid Matroid Matching Assignment LinearProblem Oracle GreedyMatching
     Multiplier multipliers Reweight Choose Fixed
     DecisionCalibrator Instances certify Certificate verify CertificateError load theory metrics
+    CalibratedPredictor Spec read_spec summarise report plots
     worlds Problem Rule View Patch Round Status ArgumentError DataError
 """
 PROMISED = WORDS.split()

@@ -1,5 +1,6 @@
 """Rules: multipliers, new weights, decisions and fixed items, for arrays and for tables."""
 
+import json
 import re
 
 import numpy as np
@@ -416,7 +417,8 @@ def test_a_rule_needs_a_name_and_a_function(kind):
         message = f"The 'name' argument of {owner} must be a non-empty str. Got {name!r} instead."
         with pytest.raises(ArgumentError, match=re.escape(message)):
             kind(name, lambda view: view.predictions)
-    message = f"The 'function' argument of {owner} must be a SQL expression or a function of one View. Got 3 instead."
+    expected = "a SQL expression or a function of one View"
+    message = f"The 'function' argument of {owner} must be {expected}. Got 3 instead."
     with pytest.raises(ArgumentError, match=re.escape(message)):
         kind("rule", 3)
 
@@ -551,3 +553,116 @@ def test_marks_become_picks_and_back(seed):
     for row in picks.tolist():
         chosen = [p for p in row if p >= 0]
         assert row == sorted(chosen) + [-1] * (3 - len(chosen))
+
+
+# Rules as text
+
+
+def same_decisions(text_rule, function_rule, data, problem):
+    """Whether a text and a function decide alike, also where blocks are small."""
+    layout = problem.lay(data)
+    both = [rule.decide(data, problem, layout) for rule in (text_rule, function_rule)]
+    np.testing.assert_array_equal(*both)
+    for start, stop in [(0, 1), (1, len(data))]:
+        part = text_rule.decide(data.slice(start, stop), problem, layout.slice(start, stop))
+        np.testing.assert_array_equal(part, both[0][start:stop])
+
+
+@pytest.mark.parametrize("problem", [BestAction(), TopK(2)])
+def test_a_text_reweights_a_table_as_the_function_that_says_the_same(problem):
+    text = "CASE WHEN km > 3 THEN 0.5 * score ELSE prediction END"
+    function = lambda view: np.where(view["km"] > 3, 0.5, 1.0) * view.predictions  # noqa: E731
+    same_decisions(Reweight("near", text), Reweight("near", function), table(), problem)
+
+
+@pytest.mark.parametrize("available", [None, MASK])
+@pytest.mark.parametrize("problem", [BestAction(), TopK(2)])
+def test_a_text_reweights_arrays_as_the_function_that_says_the_same(available, problem):
+    data = arrays(available, km=np.arange(9.0).reshape(3, 3), rain=np.array([True, False, True]))
+    function = lambda view: view.predictions * (view["item"] + 1) / (1 + view["km"] * view["rain"])  # noqa: E731
+    text = "prediction * (item + 1) / (1 + km * rain)"
+    same_decisions(Reweight("wet", text), Reweight("wet", function), data, problem)
+
+
+def test_a_text_chooses_as_the_function_that_says_the_same():
+    function = lambda view: view["km"] == 1  # noqa: E731
+    same_decisions(Choose("near", "km = 1"), Choose("near", function), table(), TopK(2))
+    function = lambda view: (view["item"] == 2) & np.ones((len(view.predictions), 1), bool)  # noqa: E731
+    same_decisions(Choose("c", "item = 2"), Choose("c", function), arrays(MASK), BestAction())
+
+
+def test_a_text_that_chooses_an_infeasible_set_is_refused():
+    with refused("rule 'all' chose items ['blue', 'red'] of instance 'b', which is not feasible"):
+        decide(Choose("all", "TRUE"), table())
+
+
+def test_a_text_with_an_infinite_weight_is_refused():
+    with refused("rule 'log' gave the weight -inf at instance 'b', row 0 of the table. Weights"):
+        decide(Reweight("log", "LN(km - 1)"), table())
+
+
+@pytest.mark.parametrize("kind", [Reweight, Choose])
+def test_a_text_that_is_no_expression_is_refused_when_the_rule_is_made(kind):
+    message = "rule 'sum': there is no function 'SUM' at line 1, column 5. A rule decides every row"
+    with pytest.raises(ArgumentError, match=re.escape(message)):
+        kind("sum", "1 + SUM(km)")
+
+
+@pytest.mark.parametrize("kind", [Reweight, Choose])
+def test_a_column_that_is_not_there_is_refused_before_any_rule_decides(kind):
+    def never(_):
+        raise AssertionError
+
+    rules = [Reweight("never", never), kind("near", "kms > 3")]
+    calibrator = outrule.DecisionCalibrator(BestAction(), rules, epsilon=0.5)
+    with refused("rule 'near': unknown column 'kms' at line 1, column 1. Did you mean 'km'?"):
+        calibrator.fit(table())
+    with refused("rule 'near': column 'bought' at line 1, column 1 is the outcome, hidden"):
+        kind("near", "bought = 1").check_training(table())
+
+
+def test_texts_of_another_type_are_refused_before_any_rule_decides():
+    with refused("rule 'near': the expression gives Float64. It must give true or false."):
+        Choose("near", "km").check_training(table())
+    with refused("rule 'car': the expression gives String. It must give numbers."):
+        Reweight("car", "car").check_training(table())
+    Reweight("car", lambda view: view["car"]).check_training(table())  # a function is only called
+
+
+def test_rules_as_text_are_plain_values():
+    rule = Reweight("near", "km < 3")
+    assert rule == Reweight("near", "km < 3") != Reweight("near", "km < 4")
+    assert hash(rule) == hash(Reweight("near", "km < 3"))
+    assert repr(rule) == "Reweight(name='near', function='km < 3')"
+
+
+TEXT_RULES = [
+    Reweight("near", "CASE WHEN km > 3 THEN 0.5 * score ELSE score END"),
+    Choose("red", "car = 'red' OR COUNT_OF_CARS = 1"),
+]
+CARS = TABLE.with_columns(COUNT_OF_CARS=pl.col("car").len().over("trip")).with_columns(
+    car=pl.when(pl.col("COUNT_OF_CARS") == 1).then(pl.lit("blue")).otherwise("car")
+)
+
+
+def test_a_model_file_carries_rules_as_text(tmp_path):
+    calibrator = outrule.DecisionCalibrator(BestAction(), TEXT_RULES, epsilon=0.1)
+    data = table(frame=CARS)
+    calibrator.fit(data).save(tmp_path / "model.json")
+    loaded = outrule.load(tmp_path / "model.json")
+    assert loaded.model_.rules == tuple(TEXT_RULES)
+    np.testing.assert_array_equal(loaded.predict(data), calibrator.predict(data))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["__import__('os')", "read_csv('/etc/passwd')", "(" * 10_000, "SELECT 1", "", "x" * 10**6],
+)
+def test_a_model_file_with_a_hostile_text_is_refused(tmp_path, hostile):
+    path = tmp_path / "model.json"
+    outrule.DecisionCalibrator(BestAction(), TEXT_RULES).fit(table(frame=CARS)).save(path)
+    content = json.loads(path.read_text())
+    content["rules"][0]["function"] = hostile
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match="is not a model file of outrule, or it is damaged"):
+        outrule.load(path)

@@ -21,8 +21,6 @@ from outrule.instances import Instances
 from outrule.origin import TableOrigin
 
 Types = tuple[tuple[str, Any], ...]  # the columns of an expression and what they hold
-
-
 NUMBERS, CHOICES = "numbers", "true or false"
 
 
@@ -113,27 +111,30 @@ def _columns(expression: Expression, instances: Instances) -> Any:
         words = ", ".join(repr(name) for name in known)
         raise DataError(f"{' '.join(faults)} The columns are: {words}.")
     names = dict.fromkeys(use.name for use in expression.uses)
-    return pl.DataFrame([_plain(_column(instances, name), name) for name in names])
+    return pl.DataFrame([_column(instances, name) for name in names])
 
 
 def _column(instances: Instances, name: str) -> Any:
-    """One column as it came."""
-    origin = instances.origin
-    if isinstance(origin, TableOrigin):
-        is_there = name in origin.frame.columns
-        return origin.frame[name] if is_there else pl.Series(name, instances.prediction)
-    if name == "prediction" and name not in dict(origin.all_columns()):
-        return pl.Series(name, instances.prediction)
-    values = origin.flat_column(name)
+    """One column, in the types that expressions work with."""
     try:
-        if values.dtype.kind in "mM":
-            values = values.astype(f"{values.dtype.kind}8[us]")
-        return pl.Series(name, values.tolist() if values.dtype.kind == "O" else values)
+        return _plain(_as_it_came(instances, name)).rename(name)
     except (TypeError, ValueError, OverflowError, PolarsError, PanicException):
-        raise DataError(f"column {name!r} holds what Polars has no type for.") from None
+        raise DataError(f"column {name!r} holds what an expression cannot work with.") from None
 
 
-def _plain(column: Any, name: str) -> Any:
+def _as_it_came(instances: Instances, name: str) -> Any:
+    origin = instances.origin
+    if isinstance(origin, TableOrigin) and name in origin.frame.columns:
+        return origin.frame[name]
+    if name == "prediction" and name not in getattr(origin, "columns", ()):
+        return pl.Series(instances.prediction)
+    values = origin.flat_column(name)
+    if values.dtype.kind in "mM":
+        values = values.astype(f"{values.dtype.kind}8[us]")  # Polars has no days, and no seconds
+    return pl.Series(values.tolist() if values.dtype.kind == "O" else values)
+
+
+def _plain(column: Any) -> Any:
     """Numbers without small types, which wrap around; missing ones as null; texts as text."""
     kind = column.dtype
     if kind.is_float() or kind.is_decimal():
@@ -147,7 +148,7 @@ def _plain(column: Any, name: str) -> Any:
         return column.dt.cast_time_unit("us")
     if kind in (pl.Boolean, pl.String, pl.Date, pl.Time, pl.Null):
         return column
-    raise DataError(f"column {name!r} holds {kind}, which an expression cannot work with.")
+    raise TypeError(kind)
 
 
 @lru_cache(maxsize=1024)

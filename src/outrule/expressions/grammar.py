@@ -14,14 +14,17 @@ from outrule.expressions.tokens import FOREIGN, LONGEST, Token, Tokens, fault, u
 from outrule.expressions.words import FUNCTIONS, OTHER_NAMES, PARTS, TIMES, TYPES
 
 NESTING = 20
-OPERATIONS = 200  # and branches of CASE: Polars walks its trees by recursion, which has an end
-SIZE = 2_000  # of the tree where what is used twice, as a divisor is, stands twice
+# Polars walks its trees by recursion, and ends the process where the stack does.
+OPERATIONS = 200  # and branches of CASE
+DEPTH = 200  # of the tree, in which a function takes as much of the stack as four operators
+SIZE = 2_000  # of the tree, in which what is used twice, as a divisor is, stands twice
 
 RESERVED = (
     *("AND", "AS", "BETWEEN", "CASE", "DISTINCT", "ELSE", "END", "FALSE", "FROM", "ILIKE", "IN"),
     *("IS", "LIKE", "NOT", "NULL", "OR", "THEN", "TRUE", "WHEN", *FOREIGN),
 )
 COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
+CHEAP = (*COMPARISONS, "AND", "OR", "+", "-", "*", "/", "%")
 VERBS = ("IN", "BETWEEN", "LIKE", "ILIKE")
 SPECIAL = ("CAST", "DATE_PART", "EXTRACT", "MOD", "NULLIF", "TRY_CAST")
 
@@ -34,6 +37,7 @@ class Node(NamedTuple):
     parts: tuple[Node, ...] = ()
     values: tuple[Any, ...] = ()
     size: int = 1
+    depth: int = 1
 
 
 class Use(NamedTuple):
@@ -93,13 +97,15 @@ class Reader(Tokens):
 
     def node(self, operation: str, start: int, *parts: Node, values: tuple[Any, ...] = ()) -> Node:
         """A new operation; refused where there are too many."""
-        self.operations += max(1, len(parts) // 2) if operation == "CASE" else 1
+        branches = len(parts) // 2 if operation == "CASE" else 0
+        self.operations += max(1, branches)
         size = 1 + sum(part.size for part in parts)
-        if self.operations > OPERATIONS or size > SIZE:
-            advice = "Put a long list of cases into a column of the table."
-            words = f"the expression has more than {OPERATIONS} operations"
-            raise fault(self.text, start, words, advice)
-        self.nodes.append(Node(operation, start, parts, values, size))
+        depth = 1 if operation in CHEAP else 4 + branches
+        depth += max((part.depth for part in parts), default=0)
+        if self.operations > OPERATIONS or size > SIZE or depth > DEPTH:
+            advice = f"It may have {OPERATIONS} operations: put a long list of cases into a column."
+            raise fault(self.text, start, "the expression grows too large", advice)
+        self.nodes.append(Node(operation, start, parts, values, size, depth))
         return self.nodes[-1]
 
     def leaf(self, operation: str, start: int, value: Any) -> Node:

@@ -133,7 +133,7 @@ OPERATIONS: Mapping[str, Word] = {
     "LIKE": Word(_like),
     "+": Word(lambda x, y: x + y, takes=Takes.NUMBERS),
     "-": Word(lambda x, y: x - y, takes=Takes.NUMBERS),
-    "negative": Word(lambda x: -x, takes=Takes.NUMBERS),
+    "negative": Word(lambda x: x * pl.lit(-1, dtype=pl.Int64), takes=Takes.NUMBERS),
     "*": Word(lambda x, y: x * y, takes=Takes.NUMBERS),
     "/": Word(lambda x, y: x / y, takes=Takes.NUMBERS),
     "%": Word(lambda x, y: x % y, takes=Takes.NUMBERS),

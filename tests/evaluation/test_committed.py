@@ -1,0 +1,29 @@
+"""The committed results: the claims beside them, and the figures in the docs, follow from them."""
+
+from pathlib import Path
+
+from outrule.evaluation.claims import judge, table
+from outrule.evaluation.folder import read_results
+
+FOLDER = Path(__file__).parents[2] / "docs" / "evaluation"
+
+
+def test_the_claims_are_those_of_the_committed_tables():
+    claims = table(judge(read_results(FOLDER)))
+    assert (FOLDER / "claims.md").read_text(encoding="utf-8") == claims
+
+
+def test_the_docs_quote_the_claims():
+    page = (FOLDER.parent / "evaluation.md").read_text(encoding="utf-8")
+    claims = (FOLDER / "claims.md").read_text(encoding="utf-8")
+    for figures in (
+        "0.295 (0.242 to 0.321)",
+        "0.341 (0.288 to 0.368)",
+        "-0.008 (-0.048 to 0.030)",
+        "0.179 (0.150 to 0.199)",
+        "28 of 29",
+        "13 of 20",
+        "9 of 9 runs",
+    ):
+        assert figures in page
+        assert figures in claims
