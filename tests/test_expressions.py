@@ -485,6 +485,7 @@ def test_a_soup_of_words_is_refused_or_has_a_value(text):
         ("LEFT(s, 1.5)", "an argument of LEFT is not a whole number at line 1, column 9."),
         ("REGEXP_LIKE(s, s)", "an argument of REGEXP_LIKE is not a text in single quotes at line"),
         ("REGEXP_LIKE(s, '(')", "there is no valid regular expression at line 1, column 16."),
+        ("SUBSTR(s, 0)", "SUBSTR counts from 1, and not from 0, at line 1, column 11."),
         ("1e999", "the number is too large at line 1, column 1."),
         ('"*"', "the column '*' has a name that Polars takes for a pattern, at line 1, column 1."),
         ('"^x$"', "the column '^x$' has a name that Polars takes for a pattern, at line 1"),
@@ -527,6 +528,14 @@ def test_a_fault_is_shown_under_its_line():
         (
             "day > '2024-01-01'",
             "a date or a time is compared with text (write DATE '2024-01-31'), ",
+        ),
+        (
+            "day > 20240101",
+            "a date or a time is compared with a number (write DATE '2024-01-31'), ",
+        ),
+        (
+            "at IN (1, 2)",
+            "a date or a time is compared with a number (write DATE '2024-01-31'), at",
         ),
         ("s", "the expression gives String. It must give numbers."),
         ("day", "the expression gives Date. It must give numbers."),

@@ -14,7 +14,7 @@ from polars.exceptions import PanicException, PolarsError
 
 from outrule.arguments import DataError
 from outrule.arrays import Booleans, Floats
-from outrule.expressions.grammar import Expression, Node, read
+from outrule.expressions.grammar import COMPARISONS, Expression, Node, read
 from outrule.expressions.tokens import fault, place
 from outrule.expressions.words import FUNCTIONS, OPERATIONS, Takes
 from outrule.instances import Instances
@@ -22,6 +22,7 @@ from outrule.origin import TableOrigin
 
 Types = tuple[tuple[str, Any], ...]  # the columns of an expression and what they hold
 NUMBERS, CHOICES = "numbers", "true or false"
+COMPARING = (*COMPARISONS, "IN", "IS DISTINCT FROM")
 
 
 class Term(NamedTuple):
@@ -178,6 +179,7 @@ class _Builder:
     def make(self, node: Node) -> Term:
         """One part, of others that are made."""
         terms = [self.made[id(part)] for part in node.parts]
+        self.refuse_days_as_numbers(node, terms)
         return Term(self.apply(node, terms), self.type_of(node, terms))
 
     def apply(self, node: Node, terms: Sequence[Term]) -> Any:
@@ -205,6 +207,14 @@ class _Builder:
                 words = f"{node.operation} needs true or false, and not {term.type},"
                 raise fault(self.text, node.parts[i].start, words)
         return term.polars
+
+    def refuse_days_as_numbers(self, node: Node, terms: Sequence[Term]) -> None:
+        """Refuse ``day > 2024``, which Polars would answer, counting days or seconds."""
+        kinds = [term.type for term in terms]
+        moment = any(kind in (pl.Date, pl.Datetime, pl.Time) for kind in kinds)
+        if node.operation in COMPARING and moment and any(kind.is_numeric() for kind in kinds):
+            words = "a date or a time is compared with a number (write DATE '2024-01-31'),"
+            raise fault(self.text, node.start, words)
 
     def type_of(self, node: Node, terms: Sequence[Term]) -> Any:
         """The operation tried on no rows; columns stand for its operands, so that it is cheap."""

@@ -339,6 +339,8 @@ class Reader(Tokens):
         if word.written is None:
             return self.node(name, token.start, *parts)
         values = tuple(self.written(part, word.written, name) for part in parts[1:])
+        if name == "SUBSTR" and values[0] == 0:
+            raise fault(self.text, parts[1].start, "SUBSTR counts from 1, and not from 0,")
         return self.node(name, token.start, parts[0], values=values)
 
     def sugar(self, token: Token, left: Node, right: Node) -> Node:

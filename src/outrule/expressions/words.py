@@ -108,7 +108,7 @@ FUNCTIONS: Mapping[str, Word] = {
     "RTRIM": Word(lambda x: x.str.strip_chars_end(" ")),
     "STARTS_WITH": Word(lambda x, y: x.str.starts_with(y), 2, 2),
     "STRPTIME": Word(lambda x, form: x.str.strptime(pl.Datetime("us"), form), 2, 2, str),
-    "SUBSTR": Word(lambda x, i, n=None: x.str.slice(max(i, 1) - 1, n), 2, 3, int),
+    "SUBSTR": Word(lambda x, i, n=None: x.str.slice(i - 1, n), 2, 3, int),
     "TRIM": Word(lambda x: x.str.strip_chars(" ")),
     "UPPER": Word(lambda x: x.str.to_uppercase()),
 }
