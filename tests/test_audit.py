@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import outrule
 import reference
 import strategies
+from outrule import audit as auditing
 from outrule import decisions
-from outrule.audit import audit, prepare, rule_values, squared_error
+from outrule.audit import audit, audits, prepare, rule_values, squared_error
 from outrule.decisions import decide_all
 
 
@@ -181,3 +182,21 @@ def test_frozen_items_do_not_count_in_the_size_of_a_test():
     _, found = look(case)
     np.testing.assert_allclose(found.sizes, [0.0, 1.0, 0.5])
     np.testing.assert_allclose(found.violations, [0.0, (0.1 - 0.5) / 2, 0.05], atol=1e-12)
+
+
+@pytest.mark.parametrize("worth", [0, 10**9], ids=["side by side", "one by one"])
+@pytest.mark.parametrize("count", [1, 8, 11])
+def test_audits_of_several_predictions_are_those_of_each(worth, count, monkeypatch):
+    monkeypatch.setattr(auditing, "WORTH", worth)
+    generator = np.random.default_rng(count)
+    predictions, outcomes = generator.random((2, 50, 6))
+    data = outrule.Instances.from_arrays(predictions, outcomes)
+    problem = outrule.Matching.complete(4)
+    part = prepare(data, problem, outrule.multipliers(6, limit=20))
+    several = [generator.random(300) for _ in range(count)]
+    for one, prediction in zip(audits(part, several, problem), several, strict=True):
+        alone = audit(part, prediction, problem)
+        assert one.violations.tolist() == alone.violations.tolist()
+        assert one.sizes.tolist() == alone.sizes.tolist()
+        assert one.squared_error == alone.squared_error
+        assert (one.optimiser == alone.optimiser).all()
