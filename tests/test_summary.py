@@ -3,7 +3,7 @@
 import json
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -288,16 +288,8 @@ def test_a_rule_is_described(rule, words):
 
 
 def test_a_rule_of_text_is_shown_whole():
-    @dataclass(frozen=True)
-    class Text(outrule.Rule):
-        name: str
-        function: str
-
-        def decide(self, instances, problem, layout):
-            raise NotImplementedError
-
-    words = "CASE WHEN pickup_km > 3 THEN 0.5 * score ELSE score END " * 10
-    assert definition(Text("no long pickups", words)) == words
+    words = "CASE WHEN pickup_km > 3 THEN 0.5 * score ELSE score END" + " + 0 * score" * 20
+    assert definition(outrule.Reweight("no long pickups", words)) == words
 
 
 def test_a_long_vector_is_shortened():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from outrule.arguments import DataError
+from outrule.command_line.models import MODEL, instances_of, open_model
 from outrule.command_line.outputs import STANDARD, check_output
 from outrule.command_line.talking import refusals, say, waiting
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from outrule.calibrator import DecisionCalibrator
     from outrule.instances import Instances
 
-MODEL = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model file that `outrule fit` wrote.")
-]
 TABLE = Annotated[
     str,
     typer.Argument(
@@ -108,7 +106,6 @@ def _add(
     if not column:
         raise DataError("--column is empty: name the column.")
     with waiting("deciding"):
-        from outrule.command_line.models import instances_of, open_model
         from outrule.table_files import read_table
 
         calibrator = open_model(model)

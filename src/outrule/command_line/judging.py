@@ -9,6 +9,7 @@ import typer
 
 import outrule
 from outrule.arguments import DataError
+from outrule.command_line.models import MODEL, instances_of, open_model
 from outrule.command_line.outputs import STANDARD, check_json, check_output, write_out
 from outrule.command_line.talking import drawn, printable, refusals, say, waiting
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from outrule.instances import Instances
 
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
-MODEL = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model file that `outrule fit` wrote.")
-]
 TABLE = Annotated[
     str,
     typer.Argument(
@@ -114,7 +112,6 @@ def report(
 
 
 def _open(model: str, table: str) -> tuple[DecisionCalibrator, Instances]:
-    from outrule.command_line.models import instances_of, open_model
     from outrule.table_files import read_table
 
     calibrator = open_model(model)

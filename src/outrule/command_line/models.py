@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from outrule.arguments import DataError
 
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from outrule.calibrator import DecisionCalibrator
     from outrule.instances import Instances
     from outrule.model import Model
+
+MODEL = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model file that `outrule fit` wrote.")
+]
 
 
 def open_model(path: str) -> DecisionCalibrator:

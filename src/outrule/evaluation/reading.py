@@ -158,9 +158,11 @@ def spread(values: pl.Series) -> str:
 
 
 def seeds(table: pl.DataFrame) -> str:
-    """Over how many worlds."""
-    n = table["seed"].n_unique()
-    return f"over {n} seeds" if n > 1 else "for 1 seed"
+    """Over how many worlds; settings may have different numbers of them."""
+    counts = {part["seed"].n_unique() for part in parts(table, *SETTING).values()}
+    if counts == {1}:
+        return "for 1 seed"
+    return f"over {' to '.join(str(n) for n in sorted({min(counts), max(counts)}))} seeds"
 
 
 def when(rounds: Iterable[float], last: int) -> str:
