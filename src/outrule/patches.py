@@ -89,11 +89,11 @@ def patch_span(
     """As :func:`apply_patches`, for the instances of one span; runs of rules' in one call."""
     from outrule.kernels import tally
 
-    if type(problem) is BestAction:
+    own = order == OPTIMISER
+    if type(problem) is BestAction and own.any():
         tally.patch_best(prediction, layout.offsets, picks, order, steps, value_range, span)
         return
     part, first, last = layout.slice(*span), layout.offsets[span[0]], layout.offsets[span[1]]
-    own = order == OPTIMISER
     # A run ends where the next patch is the optimiser's, whose decisions must be looked for.
     ends = np.flatnonzero(own[:-1] | own[1:]) + 1
     for begin, end in pairwise([0, *ends.tolist(), len(order)]):

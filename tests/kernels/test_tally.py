@@ -145,6 +145,18 @@ def test_patches_of_the_best_item_have_the_bits_of_a_box_patch_and_an_argmax(cas
     assert patched.tolist() == expected
 
 
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=80), st.integers(0, 2**32 - 1))
+def test_the_best_of_many_items_is_the_first_of_the_largest(sizes, seed):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    prediction = rng.integers(0, 9, offsets[-1]) / 8  # in steps of eighths: ties everywhere
+    picks = rng.integers(0, sizes, (3, 1, len(sizes))).astype(np.uint8)
+    order, steps = rng.integers(-1, 3, 12), rng.integers(-3, 4, 12) / 8
+    expected = reference.patch_best(prediction, offsets, picks, order, steps, 0.0, 1.0)
+    tally.patch_best(prediction, offsets, picks, order, steps, (0.0, 1.0), (0, len(sizes)))
+    assert prediction.tolist() == expected
+
+
 @given(strategies.tallies(k_max=1, fewest=1), st.data())
 @pytest.mark.parametrize("kernel", ["patch_box", "patch_best", "patch_simplex", "patch_ledger"])
 def test_a_span_is_patched_and_nothing_else(kernel, case, data):
@@ -243,7 +255,7 @@ def test_the_patch_of_a_ledger_is_that_of_the_twin(case, step, ends, bits):
 def test_the_projection_is_the_nearest_point_of_the_simplex(case):
     values, frozen = case
     projected = values.copy()
-    tally.project_simplex(projected, frozen)
+    tally.project_simplex(projected, frozen, 0, len(values), np.empty(len(values)))
     expected = reference.project_simplex(values.tolist(), frozen.tolist())
     np.testing.assert_allclose(projected, expected, rtol=0, atol=1e-12)
     assert (projected[frozen] == values[frozen]).all()

@@ -23,7 +23,7 @@ from outrule.check import largest
 from outrule.evaluation.cases import Case
 from outrule.evaluation.held_out import HeldOut
 from outrule.evaluation.settings import OWNER, Line, Settings
-from outrule.patches import first_point, patch_span
+from outrule.patches import PIECE, Span, first_point, patch_span
 from outrule.problems import Problem
 
 TRACE = 8  # rounds between two looks at the held-out instances
@@ -145,10 +145,9 @@ class _Chunk:
         np.copyto(room, self.first)
         return room
 
-    def patch(self, prediction: Floats, tests: Integers, steps: Floats, first: int) -> int:
-        """Patch the rounds from ``first`` on; says how many instances the optimiser decided."""
+    def patch(self, prediction: Floats, tests: Integers, steps: Floats, span: Span) -> int:
+        """Patch a span of the instances; says how many of them the optimiser decided."""
         order = np.where(tests == OPTIMISER, OPTIMISER, self.of_rule[tests])
-        span = (first * self.size, len(self.layout))
         if span[0] == span[1]:
             return 0
         box = self.instances.value_range
@@ -168,13 +167,15 @@ def _run_chunk(runs: list[_Run], chunk: _Chunk, held_out: HeldOut, room: dict[Li
     """All rounds of a chunk for all lines of a batch size; how many instances were decided."""
     tracks = [(np.asarray(run.track.tests, np.int64), np.asarray(run.track.steps)) for run in runs]
 
-    def replay(i: int) -> tuple[Floats, int]:
-        line = runs[i].line
-        prediction = room[line] = chunk.start(room.get(line))
-        return prediction, chunk.patch(prediction, *tracks[i], 0)
+    for run in runs:
+        room[run.line] = chunk.start(room.get(run.line))
+    predictions, pieces = [room[run.line] for run in runs], threads.spans(PIECE, len(chunk.layout))
 
-    predictions, solved = zip(*threads.run(replay, len(runs)), strict=True)
-    total: int = sum(solved)
+    def replay(task: int) -> int:
+        i, piece = divmod(task, len(pieces))
+        return chunk.patch(predictions[i], *tracks[i], pieces[piece])
+
+    total = sum(threads.run(replay, len(runs) * len(pieces)))
     width = len(predictions[0]) // len(chunk.parts)
     for number, part in enumerate(chunk.parts):
         seen = [prediction[number * width : (number + 1) * width] for prediction in predictions]
@@ -201,7 +202,8 @@ def _act(
         track.tests.append(finding.test)
         track.steps.append(step)
         one = (np.asarray([finding.test]), np.asarray([step]))
-        solved += chunk.patch(prediction, *one, number + 1)
+        rest = ((number + 1) * chunk.size, len(chunk.layout))
+        solved += chunk.patch(prediction, *one, rest)
         solved += held_out.patch(run.held, *one)
     done = chunk.first_round + number + 1
     if done % TRACE == 0:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
 FEW = 64  # instances that stay in the nearest cache with all their items
+GROUP = 16  # items of which the largest is kept
 LANES = 8  # columns of values that are summed together: a row of them is one cache line
 CACHE = 1 << 18  # bytes of such rows that stay in cache while all rules are summed
 
@@ -226,13 +227,16 @@ def patch_simplex(
     span: tuple[int, int],
 ) -> None:
     """As patch_box for decisions of one item; touched instances are projected on the simplex."""
-    for t in range(len(order)):
-        for i in range(span[0], span[1]):
-            position = np.int64(picks[order[t], 0, i])
-            start, stop = offsets[i], offsets[i + 1]
-            if position < stop - start and not frozen[start + position]:
-                prediction[start + position] += steps[t]
-                project_simplex(prediction[start:stop], frozen[start:stop])
+    room = np.empty(widest(offsets, span[0], span[1]))
+    for first in range(span[0], span[1], BLOCK):
+        last = min(first + BLOCK, span[1])
+        for t in range(len(order)):
+            for i in range(first, last):
+                position = np.int64(picks[order[t], 0, i])
+                start, stop = offsets[i], offsets[i + 1]
+                if position < stop - start and not frozen[start + position]:
+                    prediction[start + position] += steps[t]
+                    project_simplex(prediction, frozen, start, stop, room)
 
 
 @njit(nogil=True, cache=True)
@@ -248,47 +252,97 @@ def patch_best(
     """As patch_box for decisions of one item; order[t] = -1 is the item of largest prediction.
 
     A patch is applied to some instances before the next: their decisions by one rule lie together.
+    The largest of every group of items is kept, so the largest of all is found among few.
     """
     low, high = box
+    most = np.empty((FEW, n_groups(widest(offsets, span[0], span[1]))))
     for first in range(span[0], span[1], FEW):
         last = min(first + FEW, span[1])
+        for i in range(first, last):
+            for group in range(n_groups(offsets[i + 1] - offsets[i])):
+                begin = offsets[i] + group * GROUP
+                most[i - first, group] = largest_of(prediction, begin, offsets[i + 1])
         for t in range(len(order)):
-            step = steps[t]
+            rule, step = order[t], steps[t]
             for i in range(first, last):
-                if order[t] >= 0:
-                    place = offsets[i] + np.int64(picks[order[t], 0, i])
+                start, stop = offsets[i], offsets[i + 1]
+                if rule >= 0:
+                    position = np.int64(picks[rule, 0, i])
+                    place, group = start + position, int(position // GROUP)
                 else:
-                    place = first_of_largest(prediction, offsets[i], offsets[i + 1])
-                prediction[place] = min(max(prediction[place] + step, low), high)
+                    tops, group = most[i - first], 0
+                    largest = tops[0]
+                    for other in range(1, n_groups(stop - start)):
+                        group = other if tops[other] > largest else group
+                        largest = tops[other] if tops[other] > largest else largest
+                    place = start + group * GROUP
+                    while prediction[place] != largest:
+                        place += 1
+                before = prediction[place]
+                after = min(max(before + step, low), high)
+                prediction[place] = after
+                if step > 0:
+                    if after > most[i - first, group]:
+                        most[i - first, group] = after
+                elif before == most[i - first, group]:
+                    most[i - first, group] = largest_of(prediction, start + group * GROUP, stop)
 
 
 @njit(nogil=True, cache=True)
-def first_of_largest(prediction: NDArray[np.float64], start: int, stop: int) -> int:
-    """The first item of largest prediction; a block's maximum is found without a branch."""
-    largest, place = prediction[start], start
-    for first in range(start, stop, 16):
-        most = prediction[first]
-        for j in range(first + 1, min(first + 16, stop)):
-            most = prediction[j] if prediction[j] > most else most
-        if most > largest:
-            largest, place = most, first
-    while prediction[place] != largest:
-        place += 1
-    return place
+def n_groups(n_items: int) -> int:
+    """How many groups hold so many items."""
+    return (n_items + GROUP - 1) // GROUP
 
 
 @njit(nogil=True, cache=True)
-def project_simplex(values: NDArray[np.float64], frozen: NDArray[np.bool_]) -> None:
-    """The nearest point of the simplex, in place; frozen entries stay (Held et al. 1974)."""
-    free = np.sort(values[~frozen])
+def largest_of(prediction: NDArray[np.float64], first: int, stop: int) -> float:
+    """The largest prediction of the group of items that begins here, found without a branch."""
+    most = prediction[first]
+    for j in range(first + 1, min(first + GROUP, stop)):
+        most = prediction[j] if prediction[j] > most else most
+    return float(most)
+
+
+@njit(nogil=True, cache=True)
+def widest(offsets: NDArray[np.int64], first: int, last: int) -> int:
+    """The most items that one of these instances has."""
+    most = 0
+    for i in range(first, last):
+        most = max(most, offsets[i + 1] - offsets[i])
+    return most
+
+
+@njit(nogil=True, cache=True)
+def project_simplex(
+    values: NDArray[np.float64],
+    frozen: NDArray[np.bool_],
+    start: int,
+    stop: int,
+    room: NDArray[np.float64],
+) -> None:
+    """The nearest point of the simplex, in place; frozen entries stay (Held et al. 1974).
+
+    ``room`` holds the free entries in descending order.
+    """
+    n = 0
+    for j in range(start, stop):
+        if not frozen[j]:
+            at = n
+            while n < GROUP and at > 0 and room[at - 1] < values[j]:
+                room[at] = room[at - 1]
+                at -= 1
+            room[at] = values[j]
+            n += 1
+    if n > GROUP:
+        room[:n] = np.sort(room[:n])[::-1]
     total, shift = 0.0, 0.0
-    for rank in range(1, len(free) + 1):
-        total += free[len(free) - rank]
+    for rank in range(1, n + 1):
+        total += room[rank - 1]
         candidate = (total - 1.0) / rank
-        if rank == len(free) or free[len(free) - rank - 1] <= candidate:
+        if rank == n or room[rank] <= candidate:
             shift = candidate
             break
-    for j in range(len(values)):
+    for j in range(start, stop):
         if not frozen[j]:
             values[j] = min(max(values[j] - shift, 0.0), 1.0)
 
@@ -298,6 +352,7 @@ def project_simplices(
     prediction: NDArray[np.float64], offsets: NDArray[np.int64], frozen: NDArray[np.bool_]
 ) -> None:
     """Project every instance that is off the simplex by more than rounding."""
+    room = np.empty(widest(offsets, 0, len(offsets) - 1))
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
         total = 0.0
@@ -305,7 +360,7 @@ def project_simplices(
             if not frozen[j]:
                 total += prediction[j]
         if np.abs(total - 1.0) > 1e-9:
-            project_simplex(prediction[start:stop], frozen[start:stop])
+            project_simplex(prediction, frozen, start, stop, room)
 
 
 @njit(nogil=True, cache=True)
