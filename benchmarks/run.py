@@ -109,6 +109,43 @@ def assignments(quick: bool) -> Iterable[dict[str, Any]]:
             }
 
 
+def forests(quick: bool) -> Iterable[dict[str, Any]]:
+    """Heaviest spanning trees of complete graphs, uniform weights, against scipy and rustworkx."""
+    import rustworkx
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    for n_nodes, n in {10: 200_000, 50: 5_000}.items():
+        n = n // 10 if quick else n
+        problem = outrule.GraphicMatroid.complete(n_nodes)
+        u, v = np.triu_indices(n_nodes, 1)
+        weights = np.random.default_rng(n_nodes).random((n, len(u)))
+        ours, few = seconds(problem.solve, weights) / n, weights[: max(100, n // 100)]
+        graph = rustworkx.PyGraph()
+        graph.add_nodes_from(range(n_nodes))
+        graph.add_edges_from(list(zip(u.tolist(), v.tolist(), range(len(u)), strict=True)))
+
+        def scipy_value(row: np.ndarray, u: Any = u, v: Any = v, size: int = n_nodes) -> float:
+            return -minimum_spanning_tree(coo_array((-row, (u, v)), shape=(size, size))).sum()
+
+        def rustworkx_value(row: np.ndarray, graph: Any = graph) -> float:
+            cost = (-row).tolist()
+            edges = rustworkx.minimum_spanning_edges(graph, weight_fn=cost.__getitem__)
+            return sum(row[number] for _, _, number in edges)
+
+        value = (few * problem.solve(few)).sum(axis=1)
+        for name, peer in (("scipy", scipy_value), ("rustworkx", rustworkx_value)):
+            taken, found = once(lambda peer=peer, few=few: [peer(row) for row in few])
+            same = np.isclose(value, found, rtol=1e-9).mean()
+            yield {
+                "work": f"K{n_nodes} heaviest tree, {n:,} rows",
+                "peer": f"{name}, {len(few):,} rows (equal value on {same:.0%})",
+                "ours": ours,
+                "theirs": taken / len(few),
+                "unit": "s per row",
+            }
+
+
 def decisions(quick: bool) -> Iterable[dict[str, Any]]:
     """Decisions of multiplier rules, against NumPy's product and argmax."""
     from outrule.decisions import decide_all
@@ -368,7 +405,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
     rows = []
-    for part in (matchings, assignments, decisions, whole_fits):
+    for part in (matchings, assignments, forests, decisions, whole_fits):
         for row in part(options.quick):
             rows.append(row)
             print(f"{row['theirs'] / row['ours']:8.3g}x  {row['work']}; {row['peer']}", flush=True)

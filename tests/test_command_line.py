@@ -344,6 +344,9 @@ def test_report_writes_a_page_or_prints_its_content(folder, tmp_path):
     assert isinstance(summary, dict)
     assert run("report", model, later, "-o", "-").stdout.strip() == page.read_text().strip()
     assert refused(run("report", model, later), "give -o REPORT.html, or --json")
+    surer = json.loads(run("report", model, later, "--confidence", 0.99, "--json").stdout)
+    assert surer["verdict"]["confidence"] == 0.99
+    assert surer["verdict"]["gap_lower"] < summary["verdict"]["gap_lower"]
 
 
 def test_an_output_is_never_one_of_the_inputs(folder, tmp_path):

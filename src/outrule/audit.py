@@ -19,7 +19,7 @@ from outrule.rules import Rule
 OPTIMISER = -1
 """The optimiser's own test stands behind those of the rules, so it is the last."""
 
-WORTH = 16  # picks per item of an instance from which on columns are laid side by side
+WORTH = 4  # picks per item of an instance from which on columns are laid side by side
 PICKS = 1 << 18  # fewer picks are not worth a thread
 
 

@@ -47,6 +47,10 @@ def decide(problem, batch):
     if problem == "partition":
         greedy.partition_ragged(weights, offsets, group, capacity, picks)
         return picks, [slow.partition([x[3] for x in items], CAPACITY) for items in batch]
+    if problem == "partition, one each":
+        greedy.partition_ragged(weights, offsets, group, np.minimum(capacity, 1), picks)
+        limits = [min(c, 1) for c in CAPACITY]
+        return picks, [slow.partition([x[3] for x in items], limits) for items in batch]
     if problem == "laminar":
         innermost = group - 1
         parent = np.array(PARENT, np.int32)
@@ -59,7 +63,7 @@ def decide(problem, batch):
     return picks, [twin([x[1] for x in items], [x[2] for x in items]) for items in batch]
 
 
-PROBLEMS = ["top", "partition", "laminar", "graphic", "matching"]
+PROBLEMS = ["top", "partition", "partition, one each", "laminar", "graphic", "matching"]
 
 
 def padded(chosen, width):
@@ -95,6 +99,24 @@ def test_long_instances_and_independence_of_the_batch(problem):
         assert row == padded(slow.greedy([one[0] for one in items], allowed), len(row))
     again, _ = decide(problem, [batch[0], *batch])
     assert (again[1:] == picks).all()
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(2, 7), st.data())
+def test_the_forest_of_a_graph_that_all_rows_share(n_nodes, data):
+    pairs = [(a, b) for a in range(n_nodes) for b in range(a)]
+    edges = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True))
+    rows = data.draw(
+        st.lists(st.lists(weight, min_size=len(edges), max_size=len(edges)), max_size=4)
+    )
+    edge_between = np.full((n_nodes, n_nodes), -1, np.int32)
+    for number, (a, b) in enumerate(edges):
+        edge_between[a, b] = edge_between[b, a] = number
+    picks = np.full((len(rows), n_nodes - 1), 99, np.int32)
+    greedy.forest_dense(np.array(rows).reshape(-1, len(edges)), edge_between, picks)
+    forest = slow.forest(*zip(*edges, strict=True))
+    for row, found in zip(rows, picks.tolist(), strict=True):
+        assert found == padded(slow.greedy(row, forest), len(found))
 
 
 @pytest.mark.parametrize("capacity", [0, 1, 3, 16, 17, 50, 200])

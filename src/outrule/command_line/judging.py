@@ -25,6 +25,8 @@ TABLE = Annotated[
     ),
 ]
 
+CONFIDENCE = Annotated[float, typer.Option(help="Probability with which all bounds hold at once.")]
+
 
 def certify(
     model: MODEL,
@@ -33,9 +35,7 @@ def certify(
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="The certificate to write, as JSON."),
     ] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Probability with which all bounds hold at once.")
-    ] = 0.95,
+    confidence: CONFIDENCE = 0.95,
     as_json: Annotated[bool, typer.Option("--json", help="Print the certificate.")] = False,
 ) -> None:
     """Judge a model on data it has not seen.
@@ -80,6 +80,7 @@ def report(
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="The page to write, as HTML."),
     ] = None,
+    confidence: CONFIDENCE = 0.95,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what the page says, as JSON.")
     ] = False,
@@ -101,7 +102,11 @@ def report(
         if output is not None:
             check_output(output, (model, table))
         with waiting("writing the report"):
-            summary = outrule.summarise(*_open(model, table))
+            from outrule import certificate
+
+            calibrator, instances = _open(model, table)
+            found = certificate.certify(calibrator, instances, confidence=confidence)
+            summary = outrule.summarise(calibrator, instances, certificate=found)
             page = None if output is None else outrule.report(summary)
         if output is not None and page is not None:
             write_out(page, output)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outrule import worlds
+from outrule import threads, worlds
 from outrule.arrays import Floats
 from outrule.evaluation.settings import Unit
 from outrule.instances import Instances
@@ -47,7 +47,10 @@ class Case:
 
     def rounds(self, first: int, last: int, size: int) -> Instances:
         """The instances of these rounds, ``size`` each: a round has its own seed."""
-        blocks = [self.draw(size, (self.seed, STREAM, number)) for number in range(first, last)]
+        with threads.lone_blas():  # around all threads: it is a setting of the process
+            blocks = threads.run(
+                lambda i: self.draw(size, (self.seed, STREAM, first + i)), last - first
+            )
         predictions, outcomes = (np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
         return Instances.from_arrays(predictions, outcomes)
 

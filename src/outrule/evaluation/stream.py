@@ -18,7 +18,7 @@ import numpy as np
 from outrule import threads
 from outrule.arguments import refuse_argument
 from outrule.arrays import Floats, Integers
-from outrule.audit import OPTIMISER, Audit, Part, audits, part_of, prepare, rule_values
+from outrule.audit import OPTIMISER, Audit, Part, audits, part_of, prepare
 from outrule.check import largest
 from outrule.evaluation.cases import Case
 from outrule.evaluation.held_out import HeldOut
@@ -97,11 +97,10 @@ def advance(
         progress.n_solved += len(case.rules) * len(part.layout)
         for batch_size in settings.batch_sizes:
             chunk = _Chunk(part, problem, first, last, batch_size)
-            for one in chunk.parts:
-                progress.rule_sums[batch_size] += batch_size * rule_values(one)
             lines = settings.lines(batch_size, case.seed)
             runs = [_Run(line, progress.tracks[line], held[line]) for line in lines]
-            progress.n_solved += _run_chunk(runs, chunk, held_out, room)
+            sums = progress.rule_sums[batch_size]
+            progress.n_solved += _run_chunk(runs, chunk, held_out, room, sums)
         progress.round = last
         yield progress
 
@@ -128,7 +127,9 @@ class _Chunk:
             self.layout = problem.lay(self.instances)
             n_decisions, k, _ = part.picks.shape
             cut = part.picks.reshape(n_decisions, k, n_rounds, block)[..., :size]
-            self.picks = np.ascontiguousarray(cut).reshape(n_decisions, k, -1)
+            self.picks = np.empty((n_decisions, k, n_rounds * size), dtype=cut.dtype)
+            rows_of = self.picks.reshape(cut.shape)
+            threads.run(lambda r: np.copyto(rows_of[r], cut[r]), n_decisions)
         self.first = first_point(self.instances.prediction, problem, self.layout)
         self.parts = threads.run(self._part, n_rounds)
 
@@ -163,13 +164,22 @@ class _Run(NamedTuple):
     held: Floats
 
 
-def _run_chunk(runs: list[_Run], chunk: _Chunk, held_out: HeldOut, room: dict[Line, Floats]) -> int:
-    """All rounds of a chunk for all lines of a batch size; how many instances were decided."""
+def _run_chunk(
+    runs: list[_Run],
+    chunk: _Chunk,
+    held_out: HeldOut,
+    room: dict[Line, Floats],
+    rule_sums: Floats,
+) -> int:
+    """All rounds of a chunk for all lines of a batch size; how many instances were decided.
+
+    To ``rule_sums`` the values of the rules are added.
+    """
     tracks = [(np.asarray(run.track.tests, np.int64), np.asarray(run.track.steps)) for run in runs]
 
-    for run in runs:
-        room[run.line] = chunk.start(room.get(run.line))
-    predictions, pieces = [room[run.line] for run in runs], threads.spans(PIECE, len(chunk.layout))
+    predictions = threads.run(lambda i: chunk.start(room.get(runs[i].line)), len(runs))
+    room.update((run.line, one) for run, one in zip(runs, predictions, strict=True))
+    pieces = threads.spans(PIECE, len(chunk.layout))
 
     def replay(task: int) -> int:
         i, piece = divmod(task, len(pieces))
@@ -177,9 +187,11 @@ def _run_chunk(runs: list[_Run], chunk: _Chunk, held_out: HeldOut, room: dict[Li
 
     total = sum(threads.run(replay, len(runs) * len(pieces)))
     width = len(predictions[0]) // len(chunk.parts)
+    nothing = np.zeros(width)  # its violations are the values of the rules
     for number, part in enumerate(chunk.parts):
         seen = [prediction[number * width : (number + 1) * width] for prediction in predictions]
-        found = audits(part, seen, chunk.problem)
+        *found, of_nothing = audits(part, [*seen, nothing], chunk.problem)
+        rule_sums += chunk.size * of_nothing.violations[:OPTIMISER]
         total += len(runs) * chunk.size
 
         def act(i: int, number: int = number, found: list[Audit] = found) -> int:

@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from outrule.kernels.picking import insert_ascending
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Positions = NDArray[np.int32]
@@ -14,7 +16,7 @@ Positions = NDArray[np.int32]
 RULE_LANES = 64
 # Rows decided by all rules before the next rows are read; they stay in the second-level cache.
 ROW_BLOCK = 128
-# Up to this length insertion beats sorting byte by byte.
+# Up to this length counting the larger keys of every key beats sorting byte by byte.
 SHORT_SORT = 64
 # Up to this capacity the best items are kept in a sorted list instead of sorting everything.
 SHORT_CAPACITY = 16
@@ -200,6 +202,9 @@ def partition_ragged(
 ) -> None:
     """Pick the heaviest positive items with at most capacity[g] from each group g."""
     longest = _longest(offsets)
+    if (capacity <= 1).all():
+        _best_of_groups(weights, offsets, group, capacity, picks)
+        return
     key, order, other_key, other_order = _sort_scratch(longest)
     chosen = np.zeros(longest, np.bool_)
     left = np.empty(capacity.size, np.int64)
@@ -215,6 +220,71 @@ def partition_ragged(
                 left[g] -= 1
                 chosen[j] = True
         _write_chosen(chosen[: stop - start], picks[i])
+
+
+@njit(nogil=True, cache=True)
+def _best_of_groups(
+    weights: Floats,
+    offsets: Integers,
+    group: Positions,
+    capacity: Integers,
+    picks: Positions,
+) -> None:
+    """Pick the heaviest positive item of every group, the first on ties: nothing to sort."""
+    heaviest, where = np.empty(capacity.size), np.empty(capacity.size, np.int64)
+    written = np.empty(_longest(offsets) + 1, np.int32)
+    for i in range(offsets.size - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        for j in range(start, stop):
+            heaviest[group[j]], where[group[j]] = 0.0, -1
+        for j in range(start, stop):
+            if weights[j] > heaviest[group[j]] and capacity[group[j]] > 0:
+                heaviest[group[j]], where[group[j]] = weights[j], j
+        count = 0
+        for j in range(start, stop):  # without a branch: what is not chosen is written over
+            written[count] = j - start
+            count += where[group[j]] == j
+        picks[i, :count] = written[:count]
+        picks[i, count:] = -1
+
+
+@njit(nogil=True, cache=True)
+def forest_dense(weights: Floats, edge_between: Positions, picks: Positions) -> None:
+    """Pick as graphic_ragged where all rows share a graph without parallel edges (Prim).
+
+    edge_between[a, b] is the edge between two nodes, -1 where there is none. Of two edges the
+    heavier comes first, then the one of smaller number: under this order the forest is unique.
+    """
+    n_nodes = edge_between.shape[0]
+    outside = np.empty(n_nodes, np.int64)
+    heaviest, via = np.empty(n_nodes), np.empty(n_nodes, np.int32)
+    for i in range(weights.shape[0]):
+        row = weights[i]
+        for node in range(n_nodes):
+            outside[node], heaviest[node], via[node] = node, 0.0, -1
+        picks[i] = -1
+        left, written, node = n_nodes - 1, 0, n_nodes - 1
+        while left > 0:
+            # Look at the edges from the node that came last; the best way out of the tree is next.
+            best, best_weight, best_edge = left - 1, 0.0, np.int32(-1)
+            for at in range(left):
+                other = outside[at]
+                edge = edge_between[node, other]
+                if edge >= 0:
+                    weight = row[edge]
+                    if weight > heaviest[other] or (
+                        weight == heaviest[other] and edge < via[other]
+                    ):
+                        heaviest[other], via[other] = weight, edge
+                weight, edge = heaviest[other], via[other]
+                if weight > best_weight or (weight == best_weight and edge < best_edge):
+                    best, best_weight, best_edge = at, weight, edge
+            if best_edge >= 0:
+                insert_ascending(picks[i], written, int(best_edge))
+                written += 1
+            left -= 1
+            node = outside[best]
+            outside[best] = outside[left]
 
 
 @njit(nogil=True, cache=True)
@@ -353,8 +423,8 @@ def _write_chosen(chosen: NDArray[np.bool_], picks: Positions) -> None:
 @njit(nogil=True, cache=True)
 def _sort_scratch(m: int) -> tuple[Floats, Positions, Floats, Positions]:
     """Allocate what _sort_positive needs for instances of up to m items."""
-    # The sorted list of _top needs room for its capacity even if there are fewer items.
-    room = max(m, SHORT_CAPACITY)
+    # Even for few items: _top has a list of its capacity, and _count_sort works in whole vectors.
+    room = max(m, SHORT_SORT)
     return (
         np.empty(room),
         np.empty(room, np.int32),
@@ -374,22 +444,30 @@ def _sort_positive(
             key[count], order[count] = items[j], j
             count += 1
     if count <= SHORT_SORT:
-        _insertion_sort(key, order, count)
+        _count_sort(key, order, other_key, other_order, count)
     else:
         _radix_sort(key, order, other_key, other_order, count)
     return count
 
 
 @njit(nogil=True, cache=True)
-def _insertion_sort(key: Floats, order: Positions, count: int) -> None:
-    """Sort stably by descending key."""
-    for j in range(1, count):
-        weight, position = key[j], order[j]
-        place = j
-        while place > 0 and key[place - 1] < weight:
-            key[place], order[place] = key[place - 1], order[place - 1]
-            place -= 1
-        key[place], order[place] = weight, position
+def _count_sort(
+    key: Floats, order: Positions, other_key: Floats, other_order: Positions, count: int
+) -> None:
+    """Sort stably by descending key > 0; a key's place is the number of larger ones."""
+    for j in range(count):
+        other_key[j], other_order[j] = key[j], order[j]
+    order[:count] = -1
+    # A length in whole vectors: zeros are larger than no key.
+    padded = (count + 15) // 16 * 16
+    other_key[count:padded] = 0.0
+    for j in range(count):
+        weight, place = other_key[j], 0
+        for i in range(padded):
+            place += other_key[i] > weight
+        while order[place] >= 0:  # an equal key came before
+            place += 1
+        key[place], order[place] = weight, other_order[j]
 
 
 @njit(nogil=True, cache=True)

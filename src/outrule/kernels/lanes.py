@@ -281,7 +281,40 @@ def _trace_choices(
     return signature, codegen
 
 
+def _add_rows(
+    _: Any, values: Any, picks: Any, begin: Any, end: Any, row: Any, width: Any, sums: Any, at: Any
+) -> Any:
+    """sums[at:at + BLOCK] += row (row + t) * width + picks[begin + t] of values, for every t.
+
+    The arrays are flat, rows have BLOCK integers, and t runs to end - begin; a pick of `width` or
+    more is none.
+    """
+    signature = types.void(values, picks, begin, end, row, width, sums, at)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data, pick_data, sum_data = (
+            _data(context, builder, sig.args[k], args[k]) for k in (0, 1, 6)
+        )
+        _, _, begin, end, row, width, _, at = args
+        vector = ir.VectorType(_I64, BLOCK).as_pointer()
+        place = builder.bitcast(builder.gep(sum_data, [at]), vector)
+        total = cgutils.alloca_once_value(builder, builder.load(place, align=8))
+        with cgutils.for_range_slice(builder, begin, end, _I64(1)) as (number, _):
+            pick = builder.zext(builder.load(builder.gep(pick_data, [number])), _I64)
+            with builder.if_then(builder.icmp_unsigned("<", pick, width), likely=True):
+                instance = builder.add(row, builder.sub(number, begin))
+                chosen = builder.add(builder.mul(instance, width), pick)
+                start = builder.gep(data, [builder.mul(chosen, _I64(BLOCK))])
+                more = builder.load(builder.bitcast(start, vector), align=8)
+                builder.store(builder.add(builder.load(total), more), total)
+        builder.store(builder.load(total), place, align=8)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
 store_best_sum: Any = intrinsic(_store_best_sum)
+add_rows: Any = intrinsic(_add_rows)
 load_block: Any = intrinsic(_load_block)
 prefetch: Any = intrinsic(_prefetch)
 store_best_cube: Any = intrinsic(_store_best_cube)

@@ -10,10 +10,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from outrule.kernels import lanes
+from outrule.kernels.lanes import add_rows
+
+LANES = lanes.BLOCK  # columns of values that are summed together: a row of them is one vector
 BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
 FEW = 64  # instances that stay in the nearest cache with all their items
 GROUP = 16  # items of which the largest is kept
-LANES = 8  # columns of values that are summed together: a row of them is one cache line
 CACHE = 1 << 18  # bytes of such rows that stay in cache while all rules are summed
 
 
@@ -89,35 +92,18 @@ def sum_together(
 ) -> None:
     """As sum_over_dense_picks for several columns of values, (n_items, LANES), at once.
 
-    Every decision is read once for all of them; one name per lane keeps the sums in registers.
+    Every decision is read once for all of them, and a row of values is one vector.
     """
     n_rules, k, n = picks.shape
-    block = max(1, CACHE // (8 * LANES * width))
-    for first in range(0, n, block):
-        last = min(first + block, n)
+    flat_values, flat_picks, flat_sums = values.ravel(), picks.ravel(), sums.ravel()
+    few = max(1, CACHE // (8 * LANES * width))
+    for first in range(0, n, few):
+        last = min(first + few, n)
         for r in range(n_rules):
-            a = b = c = d = e = f = g = h = np.int64(0)
             for j in range(k):
-                for i in range(first, last):
-                    position = np.int64(picks[r, j, i])
-                    if position < width:
-                        row = i * width + position
-                        a += values[row, 0]
-                        b += values[row, 1]
-                        c += values[row, 2]
-                        d += values[row, 3]
-                        e += values[row, 4]
-                        f += values[row, 5]
-                        g += values[row, 6]
-                        h += values[row, 7]
-            sums[r, 0] += a
-            sums[r, 1] += b
-            sums[r, 2] += c
-            sums[r, 3] += d
-            sums[r, 4] += e
-            sums[r, 5] += f
-            sums[r, 6] += g
-            sums[r, 7] += h
+                row = (r * k + j) * n
+                begin, end = row + first, row + last
+                add_rows(flat_values, flat_picks, begin, end, first, width, flat_sums, r * LANES)
 
 
 @njit(nogil=True, cache=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import index
 from typing import Any
 
@@ -22,7 +23,9 @@ from outrule.problems.contract import (
     no_nulls,
     with_greedy_rank,
 )
-from outrule.problems.matchings import Graph
+from outrule.problems.matchings import Codes, Graph
+
+SPARSE = 8  # pairs of nodes per edge from which on a graph is not worth a matrix
 
 
 @dataclass(frozen=True)
@@ -142,10 +145,26 @@ class GraphicMatroid(Graph):
         from outrule.kernels import greedy
 
         picks = layout.new_picks()
-        u, v, nodes = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
         weights = layout.scaled(weights, scale)
+        if layout.width is not None and self._edge_between is not None:
+            greedy.forest_dense(weights.reshape(-1, layout.width), self._edge_between, picks)
+            return picks
+        u, v, nodes = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
         greedy.graphic_ragged(weights, layout.offsets, u, v, nodes, picks)
         return picks
+
+    @cached_property
+    def _edge_between(self) -> Codes | None:
+        """The fixed edge between every two nodes, -1 where there is none.
+
+        None where a pair has two edges, or so few have one that sorting them is faster.
+        """
+        u, v = self._numbered.T
+        if self.n_nodes**2 > SPARSE * len(u):
+            return None
+        found = np.full((self.n_nodes, self.n_nodes), -1, dtype=np.int32)
+        found[u, v] = found[v, u] = np.arange(len(u))
+        return found if np.count_nonzero(found >= 0) == 2 * len(u) else None
 
 
 @dataclass(frozen=True)
