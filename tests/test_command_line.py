@@ -597,3 +597,14 @@ def test_reproduce_refuses_settings_that_cannot_be(tmp_path, options, words):
     result = run("reproduce", "--quick", "-o", tmp_path / "out", *options)
     assert refused(result, words)
     assert not (tmp_path / "out").exists()
+
+
+def test_reproduce_can_run_what_the_paper_has_and_nothing_else(tmp_path):
+    options = ("--rounds", "4", "--items", "4", "--epsilon", "1/4", "--batch-size", "64")
+    result = run("reproduce", "--quick", "--paper", "-o", tmp_path, *options)
+    assert result.exit_code == 0, result.stderr
+    runs = pl.read_parquet(tmp_path / "runs.parquet")
+    assert set(runs["problem"]) == {"best-action", "matching"}
+    assert set(runs["regime"]) == {"brief"}
+    assert set(runs["check"]) == {"fresh batches", "commit to the best rule"}
+    assert set(runs["step"].drop_nulls()) == {"fixed"}

@@ -19,6 +19,10 @@ def reproduce(
         Path, typer.Option("--output", "-o", help="Folder for tables, claims, figures and a page.")
     ] = Path("evaluation"),
     quick: Annotated[bool, typer.Option("--quick", help="The same code, fewer points.")] = False,
+    paper: Annotated[
+        bool,
+        typer.Option("--paper", help="Its two problems, its regime and its runs only."),
+    ] = False,
     problem: Annotated[
         list[str] | None,
         typer.Option(help="best-action, matching, rejection, partition, graphic; repeat for more."),
@@ -53,7 +57,7 @@ def reproduce(
     with refusals():
         from outrule.evaluation.folder import read_results
         from outrule.evaluation.reproduce import draw, evaluate
-        from outrule.evaluation.settings import FULL, QUICK
+        from outrule.evaluation.settings import FULL, PAPER, QUICK
 
         if redraw:
             results = read_results(folder)
@@ -70,7 +74,7 @@ def reproduce(
             chosen: dict[str, Any] = {name: tuple(value) for name, value in given.items() if value}
             if rounds is not None:
                 chosen["rounds"] = rounds
-            settings = replace(QUICK if quick else FULL, **chosen)
+            settings = replace(QUICK if quick else FULL, **(PAPER if paper else {}) | chosen)
             with _progress() as hear:
                 results = evaluate(settings, folder, n_jobs=threads, hear=hear)
         for claim in draw(results, folder):

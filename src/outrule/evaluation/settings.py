@@ -145,3 +145,9 @@ QUICK = Settings(
     equal_batches=(64,),
 )
 FULL = Settings()
+PAPER: dict[str, Any] = {  # what changes to leave out all that the paper does not have
+    "problems": ("best-action", "matching"),
+    "regimes": ("brief",),
+    "line_batches": (),
+    "equal_batches": (),
+}

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from outrule.kernels.picking import insert_ascending
+from outrule.kernels.picking import insert_ascending, longest
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -146,7 +146,7 @@ def top_dense(weights: Floats, scale: Floats, capacity: int, picks: Positions) -
 @njit(nogil=True, cache=True)
 def top_ragged(weights: Floats, offsets: Integers, capacity: int, picks: Positions) -> None:
     """Pick the `capacity` heaviest positive items of every instance, first on ties."""
-    key, order, other_key, other_order = _sort_scratch(_longest(offsets))
+    key, order, other_key, other_order = _sort_scratch(longest(offsets))
     for i in range(offsets.size - 1):
         items = weights[offsets[i] : offsets[i + 1]]
         _top(items, capacity, key, order, other_key, other_order, picks[i])
@@ -201,12 +201,12 @@ def partition_ragged(
     picks: Positions,
 ) -> None:
     """Pick the heaviest positive items with at most capacity[g] from each group g."""
-    longest = _longest(offsets)
     if (capacity <= 1).all():
         _best_of_groups(weights, offsets, group, capacity, picks)
         return
-    key, order, other_key, other_order = _sort_scratch(longest)
-    chosen = np.zeros(longest, np.bool_)
+    most = longest(offsets)
+    key, order, other_key, other_order = _sort_scratch(most)
+    chosen = np.zeros(most, np.bool_)
     left = np.empty(capacity.size, np.int64)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -232,7 +232,7 @@ def _best_of_groups(
 ) -> None:
     """Pick the heaviest positive item of every group, the first on ties: nothing to sort."""
     heaviest, where = np.empty(capacity.size), np.empty(capacity.size, np.int64)
-    written = np.empty(_longest(offsets) + 1, np.int32)
+    written = np.empty(longest(offsets) + 1, np.int32)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
         for j in range(start, stop):
@@ -297,9 +297,9 @@ def graphic_ragged(
     picks: Positions,
 ) -> None:
     """Pick the maximum-weight forest of positive edges (Kruskal)."""
-    longest = _longest(offsets)
-    key, order, other_key, other_order = _sort_scratch(longest)
-    chosen = np.zeros(longest, np.bool_)
+    most = longest(offsets)
+    key, order, other_key, other_order = _sort_scratch(most)
+    chosen = np.zeros(most, np.bool_)
     parent = np.empty(_largest(n_nodes), np.int32)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -338,9 +338,9 @@ def laminar_ragged(
 
     -1 means no set (innermost_set) or no parent, and the parents must not form a cycle.
     """
-    longest = _longest(offsets)
-    key, order, other_key, other_order = _sort_scratch(longest)
-    chosen = np.zeros(longest, np.bool_)
+    most = longest(offsets)
+    key, order, other_key, other_order = _sort_scratch(most)
+    chosen = np.zeros(most, np.bool_)
     left = np.empty_like(capacity_of_set)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -372,9 +372,9 @@ def greedy_matching_ragged(
     picks: Positions,
 ) -> None:
     """Pick positive edges from the heaviest down, skipping edges at a used node and loops."""
-    longest = _longest(offsets)
-    key, order, other_key, other_order = _sort_scratch(longest)
-    chosen = np.zeros(longest, np.bool_)
+    most = longest(offsets)
+    key, order, other_key, other_order = _sort_scratch(most)
+    chosen = np.zeros(most, np.bool_)
     used = np.empty(_largest(n_nodes), np.bool_)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -388,15 +388,6 @@ def greedy_matching_ragged(
                 used[b] = True
                 chosen[j] = True
         _write_chosen(chosen[: stop - start], picks[i])
-
-
-@njit(nogil=True, cache=True)
-def _longest(offsets: Integers) -> int:
-    """Return the length of the longest instance."""
-    longest = 0
-    for i in range(offsets.size - 1):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return longest
 
 
 @njit(nogil=True, cache=True)

@@ -284,10 +284,10 @@ def _trace_choices(
 def _add_rows(
     _: Any, values: Any, picks: Any, begin: Any, end: Any, row: Any, width: Any, sums: Any, at: Any
 ) -> Any:
-    """sums[at:at + BLOCK] += row (row + t) * width + picks[begin + t] of values, for every t.
+    """Add to sums[at:at + BLOCK] the row (row + t) * width + picks[begin + t] of values, for all t.
 
-    The arrays are flat, rows have BLOCK integers, and t runs to end - begin; a pick of `width` or
-    more is none.
+    The arrays are flat, a row of values has BLOCK integers, and t runs from 0 to end - begin; a
+    pick of `width` or more is none.
     """
     signature = types.void(values, picks, begin, end, row, width, sums, at)
 

@@ -1,4 +1,4 @@
-"""What the kernels share to write the chosen items of an instance."""
+"""What the kernels share to read instances and to write their chosen items."""
 
 from typing import TypeVar
 
@@ -15,6 +15,15 @@ LARGEST = float(np.finfo(np.float64).max)
 def scaled(weights: NDArray[np.float64], scale: NDArray[np.float64], item: int) -> float:
     """The weight of an item; a product that overflows counts as the largest float."""
     return min(float(weights[item] * scale[item]), LARGEST)
+
+
+@njit(nogil=True, cache=True)
+def longest(offsets: NDArray[np.int64]) -> int:
+    """The most items that an instance has."""
+    most = 0
+    for i in range(offsets.size - 1):
+        most = max(most, offsets[i + 1] - offsets[i])
+    return most
 
 
 @njit(nogil=True, cache=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from outrule.kernels import lanes
 from outrule.kernels.lanes import add_rows
+from outrule.kernels.picking import longest
 
 LANES = lanes.BLOCK  # columns of values that are summed together: a row of them is one vector
 BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
@@ -213,7 +214,7 @@ def patch_simplex(
     span: tuple[int, int],
 ) -> None:
     """As patch_box for decisions of one item; touched instances are projected on the simplex."""
-    room = np.empty(widest(offsets, span[0], span[1]))
+    room = np.empty(longest(offsets[span[0] : span[1] + 1]))
     for first in range(span[0], span[1], BLOCK):
         last = min(first + BLOCK, span[1])
         for t in range(len(order)):
@@ -241,7 +242,7 @@ def patch_best(
     The largest of every group of items is kept, so the largest of all is found among few.
     """
     low, high = box
-    most = np.empty((FEW, n_groups(widest(offsets, span[0], span[1]))))
+    most = np.empty((FEW, n_groups(longest(offsets[span[0] : span[1] + 1]))))
     for first in range(span[0], span[1], FEW):
         last = min(first + FEW, span[1])
         for i in range(first, last):
@@ -290,15 +291,6 @@ def largest_of(prediction: NDArray[np.float64], first: int, stop: int) -> float:
 
 
 @njit(nogil=True, cache=True)
-def widest(offsets: NDArray[np.int64], first: int, last: int) -> int:
-    """The most items that one of these instances has."""
-    most = 0
-    for i in range(first, last):
-        most = max(most, offsets[i + 1] - offsets[i])
-    return most
-
-
-@njit(nogil=True, cache=True)
 def project_simplex(
     values: NDArray[np.float64],
     frozen: NDArray[np.bool_],
@@ -338,7 +330,7 @@ def project_simplices(
     prediction: NDArray[np.float64], offsets: NDArray[np.int64], frozen: NDArray[np.bool_]
 ) -> None:
     """Project every instance that is off the simplex by more than rounding."""
-    room = np.empty(widest(offsets, 0, len(offsets) - 1))
+    room = np.empty(longest(offsets))
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
         total = 0.0
