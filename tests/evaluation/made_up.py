@@ -27,7 +27,7 @@ PROVENANCE = {
     "threads": 2,
     "seconds": 12.5,
 }
-SIZE = {"matching": 5, "partition": 9, "graphic": 9}  # items in a decision; one elsewhere
+SIZE = {"matching": 5, "partition": 5, "graphic": 5}  # items in a decision; one elsewhere
 METHODS = (("reuse", "fixed"), ("reuse", "line search"), ("private reuse", "fixed"))
 TRACE = 8  # rounds between two points
 

@@ -27,8 +27,8 @@ UNITS = {
     "best-action": Unit("best-action", 5, "converged", 0),
     "matching": Unit("matching", 45, "converged", 0),
     "rejection": Unit("rejection", 3, "brief", 0),
-    "partition": Unit("partition", 45, "converged", 0),
-    "graphic": Unit("graphic", 45, "converged", 0),
+    "partition": Unit("partition", 15, "converged", 0),
+    "graphic": Unit("graphic", 15, "converged", 0),
 }
 
 

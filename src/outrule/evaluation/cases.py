@@ -23,9 +23,11 @@ from outrule.rules import Rule, multipliers
 from outrule.worlds.seeds import Seed
 
 STREAM, TEST, EQUAL = 1, 2, 3  # purposes of instances that a unit draws
-N_NODES = 10
-GROUP = 5  # items in a group of the partition matroid
-FEWER = 8  # one in so many rules for the matroids of rank nine, whose optimiser sorts
+# All three choose up to five items.
+MATCHING = Matching.complete(10)
+PARTITION = PartitionMatroid([item // 3 for item in range(15)])
+GRAPHIC = GraphicMatroid.complete(6)
+FEWER = 8  # one in so many rules for the matroids, whose optimiser decides one instance at a time
 COST = 0.2  # of a rejection
 SHARPNESS = {"brief": 3.0, "converged": 1.0}  # of the predictor of rejection: 1 is Bayes' own
 
@@ -69,12 +71,12 @@ def problem_of(unit: Unit) -> Problem:
     if unit.problem == "best-action":
         return BestAction()
     if unit.problem == "matching":
-        return Matching.complete(N_NODES)
+        return MATCHING
     if unit.problem == "rejection":
         return Rejection(COST)
     if unit.problem == "partition":
-        return PartitionMatroid([item // GROUP for item in range(unit.n_items)])
-    return GraphicMatroid.complete(N_NODES)
+        return PARTITION
+    return GRAPHIC
 
 
 def _quadratic(unit: Unit) -> Draw:

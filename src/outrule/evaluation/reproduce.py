@@ -74,15 +74,15 @@ def draw(results: Results, path: Path) -> list[claims.Claim]:
 
 def check_memory(unit: Unit, settings: Settings) -> None:
     """Refuse batches that memory does not hold, before anything is run."""
-    most = {"best-action": 1, "rejection": 1, "matching": 5}.get(unit.problem, 9)
+    most = 1 if unit.problem in ("best-action", "rejection") else 5
     rounds_per_chunk(settings, unit.n_items, settings.n_rules, most)
 
 
 def _work(unit: Unit) -> float:
     """About how long a unit takes, in units of a best action of a few items."""
     if unit.problem == "best-action":
-        return 1 + unit.n_items / 64
-    return 6.0 if unit.problem in ("matching", "graphic") else 2.0
+        return 1 + unit.n_items / 45
+    return 5.0 if unit.problem == "matching" else 4.0
 
 
 def _provenance(finished: list[dict[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from outrule.check import FixedStep, LineSearch, Step
 
 OWNER = "reproduce"
 REGIMES = ("brief", "converged")
-N_ITEMS = {"matching": 45, "rejection": 3, "partition": 45, "graphic": 45}
+N_ITEMS = {"matching": 45, "rejection": 3, "partition": 15, "graphic": 15}
 PROBLEMS = ("best-action", *N_ITEMS)
 LARGEST = 2**20  # instances in a round
 
