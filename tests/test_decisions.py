@@ -14,7 +14,7 @@ import outrule
 from outrule import decisions, threads
 from outrule import patches as patching
 from outrule.audit import audit, prepare
-from outrule.decisions import compact, decide_all, expand, small_type
+from outrule.decisions import compact, decide_all, expand
 from outrule.problems import Layout, contract
 
 MAIN = threading.main_thread()
@@ -119,7 +119,7 @@ def test_expand_is_the_inverse_of_compact(data):
     small = compact(picks, layout)
     assert small.shape == (k, len(sizes))
     assert small.flags.c_contiguous
-    assert small.dtype == small_type(layout)
+    assert small.dtype == layout.small_type
     assert small.dtype == (np.uint8 if top <= 255 else np.uint16 if top <= 65_535 else np.uint32)
     assert (small.T[picks < 0] == np.iinfo(small.dtype).max).all()
     back = expand(small, layout)

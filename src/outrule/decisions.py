@@ -19,15 +19,9 @@ BLOCK = 65_536  # instances whose decisions are computed at a time
 RULES = 64  # multipliers that are decided in one pass over the predictions
 
 
-def small_type(layout: Layout) -> Any:
-    """The smallest type for positions of these instances; its largest number means no pick."""
-    most = int(np.diff(layout.offsets).max())
-    return np.uint8 if most <= 0xFF else np.uint16 if most <= 0xFFFF else np.uint32
-
-
 def compact(picks: Picks, layout: Layout) -> NDArray[Any]:
     """Decisions (n, k) as (k, n) small numbers; -1 becomes the largest of the type."""
-    return np.ascontiguousarray(picks.T.astype(small_type(layout)))
+    return np.ascontiguousarray(picks.T.astype(layout.small_type))
 
 
 def expand(decisions: NDArray[Any], layout: Layout) -> Picks:
@@ -59,7 +53,7 @@ def decide_all(
     Cost: one call of the optimiser per rule and instance. Memory beyond the result: one block.
     Multipliers are decided on threads; functions of the caller one after the other.
     """
-    decisions = np.empty((len(rules), layout.k, len(layout)), dtype=small_type(layout))
+    decisions = np.empty((len(rules), layout.k, len(layout)), dtype=layout.small_type)
     quick = {
         r: rule for r, rule in enumerate(rules) if problem.threaded and type(rule) is Multiplier
     }

@@ -62,6 +62,12 @@ class Layout:
             self.pattern,
         )
 
+    @property
+    def small_type(self) -> Any:
+        """The smallest type for positions of these instances; its largest number means no pick."""
+        most = self.width or int(np.diff(self.offsets).max())
+        return np.uint8 if most <= 0xFF else np.uint16 if most <= 0xFFFF else np.uint32
+
     def column(self, name: str) -> NDArray[Any]:
         """An array with one entry per item on offer."""
         if name in self.pattern:
@@ -135,13 +141,16 @@ class Problem(ABC):
         return threads.spans(-(-n // (2 * most * LANES)) * LANES, n)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
-        """:meth:`pick` for every row of ``scales`` (n_rules, width), shape (n_rules, k, n)."""
+        """:meth:`pick` for every row of ``scales`` (n_rules, width), shape (n_rules, k, n).
+
+        In the small type of the layout, whose largest number is no pick.
+        """
         n_rules, n = len(scales), len(layout)
         if n_rules * len(weights) <= SMALL:  # few instances: one call for all the rules
             every = (weights.reshape(1, n, -1) * scales[:, None, :]).ravel()
-            picks = self.pick(every, layout.repeat(n_rules))
-            return picks.reshape(n_rules, n, layout.k).transpose(0, 2, 1)
-        picks = np.empty((n_rules, layout.k, n), dtype=np.int32)
+            found = self.pick(every, layout.repeat(n_rules)).reshape(n_rules, n, layout.k)
+            return found.transpose(0, 2, 1).astype(layout.small_type)
+        picks = np.empty((n_rules, layout.k, n), dtype=layout.small_type)
         for r, scale in enumerate(scales):
             picks[r] = self.pick(weights, layout, scale).T
         return picks

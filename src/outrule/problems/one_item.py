@@ -45,8 +45,7 @@ class BestAction(Problem):
         from outrule.kernels import greedy
 
         n, m = len(layout), scales.shape[1]
-        kind = np.uint8 if m <= 0xFF else np.uint16 if m <= 0xFFFF else np.int32
-        picks = np.empty((len(scales), n), dtype=kind)
+        picks = np.empty((len(scales), n), dtype=layout.small_type)
         greedy.best_dense_rules(weights.reshape(n, m), scales, picks)
         return picks[:, None, :]
 
