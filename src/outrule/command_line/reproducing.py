@@ -51,8 +51,8 @@ def reproduce(
     \b
     outrule reproduce --quick -o evaluation
 
-    Killed in the middle, the same command goes on where it stopped. The whole of it takes more
-    than an hour on two cores; --quick less than a minute.
+    Killed in the middle, the same command goes on where it stopped. The whole of it takes
+    an hour and a half on two cores, --paper half an hour, --quick less than a minute.
     """
     with refusals():
         from outrule.evaluation.folder import read_results
