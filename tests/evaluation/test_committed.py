@@ -24,6 +24,7 @@ def test_the_docs_quote_the_claims():
         "28 of 29",
         "13 of 20",
         "9 of 9 runs",
+        "34 of 84",
         "0.253 (0.197 to 0.273)",
         "0.254 (0.202 to 0.273)",
     ):
