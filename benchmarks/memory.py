@@ -11,7 +11,7 @@ from __future__ import annotations
 import resource
 
 import outrule
-from outrule.decisions import decide_all, distinct
+from outrule.rules.decisions import decide_all, distinct
 
 
 def brief(n_items: int, n: int) -> outrule.Instances:

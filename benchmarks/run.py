@@ -148,7 +148,7 @@ def forests(quick: bool) -> Iterable[dict[str, Any]]:
 
 def decisions(quick: bool) -> Iterable[dict[str, Any]]:
     """Decisions of multiplier rules, against NumPy's product and argmax."""
-    from outrule.decisions import decide_all
+    from outrule.rules.decisions import decide_all
 
     n_rules, n, m = (128 if quick else 1024), 10_000, 256
     rules = outrule.multipliers(m, limit=n_rules)

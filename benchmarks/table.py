@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 import outrule
-from outrule.audit import prepare
-from outrule.table_files import read_table
+from outrule.calibration.audit import prepare
+from outrule.data.table_files import read_table
 
 N_ITEMS = 10
 SPEC = """

@@ -34,7 +34,7 @@ def test_the_path_from_a_table_to_a_certified_model(tmp_path):
 
 
 def test_the_spec_in_the_docs_is_a_part_of_the_example():
-    from outrule.example import SPEC
+    from outrule.demos.example import SPEC
 
     (shown,) = re.findall(r"```toml\n(.*?)```", (DOCS / "tables.md").read_text("utf-8"), re.S)
     for line in shown.splitlines():

@@ -19,8 +19,8 @@ from sklearn.utils.estimator_checks import (
 )
 
 import outrule
-from outrule import frames
-from outrule.predictor import CalibratedPredictor
+from outrule.data import frames
+from outrule.estimators.predictor import CalibratedPredictor
 
 NOT_FOR_THE_CALIBRATOR = {
     "check_fit_score_takes_y": "the second argument is called outcomes",

@@ -6,7 +6,7 @@ import pytest
 
 import outrule
 from outrule import metrics
-from outrule.arguments import ArgumentError, DataError
+from outrule.errors import ArgumentError, DataError
 
 PREDICTIONS = np.array([[0.5, 0.25, 1.0], [0.75, 0.5, 0.0]])
 OUTCOMES = np.array([[1.0, 0.0, 0.5], [0.25, 1.0, 0.5]])

@@ -18,7 +18,7 @@ from outrule import (
     Instances,
     plots,
 )
-from outrule.summary import summarise
+from outrule.reporting.summary import summarise
 
 matplotlib.use("agg")
 

@@ -1,162 +1,109 @@
 """outrule: predictions on which the plain optimiser beats hand-written rules, with a certificate.
 
-The rooms, in the order data walks through them. A name is imported when it is first used, so
+The public names, in the order in which data goes through the package. They are listed once, here:
+type checkers read the imports; at run time a name is imported when it is first used, so that
 ``import outrule`` takes milliseconds.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import ast as _ast
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any as _Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from outrule import metrics, plots, theory, worlds
-    from outrule.arguments import ArgumentError, DataError
-    from outrule.boosting import Round, Status
-    from outrule.calibrator import DecisionCalibrator
-    from outrule.certificate import Certificate, certify
-    from outrule.check import FixedStep, FreshBatches, LineSearch, PrivateReuse, Reuse
-    from outrule.instances import Instances, View
-    from outrule.model_file import load
-    from outrule.patches import Patch
-    from outrule.predictor import CalibratedPredictor
-    from outrule.problems import (
-        Assignment,
-        BestAction,
-        Classification,
-        GraphicMatroid,
-        GreedyMatching,
-        LaminarMatroid,
-        LinearMatroid,
-        LinearProblem,
-        Matching,
-        Matroid,
-        Oracle,
-        PartitionMatroid,
-        Problem,
-        Rejection,
-        TopK,
-        TransversalMatroid,
+    # What comes in, and the errors for bad input
+    from outrule.errors import ArgumentError as ArgumentError, DataError as DataError
+    from outrule.data.instances import Instances as Instances, View as View
+
+    # What can be decided
+    from outrule.problems.contract import Problem as Problem
+    from outrule.problems.one_item import (
+        BestAction as BestAction,
+        Classification as Classification,
+        Rejection as Rejection,
     )
-    from outrule.reporting import report
-    from outrule.rules import Choose, Fixed, Multiplier, Reweight, Rule, multipliers
-    from outrule.spec import Spec, read_spec
-    from outrule.start import Isotonic
-    from outrule.summary import summarise
-    from outrule.verification import CertificateError, verify
+    from outrule.problems.matroids import (
+        GraphicMatroid as GraphicMatroid,
+        LaminarMatroid as LaminarMatroid,
+        LinearMatroid as LinearMatroid,
+        PartitionMatroid as PartitionMatroid,
+        TopK as TopK,
+        TransversalMatroid as TransversalMatroid,
+    )
+    from outrule.problems.matchings import (
+        Assignment as Assignment,
+        GreedyMatching as GreedyMatching,
+        Matching as Matching,
+    )
+    from outrule.problems.given import (
+        LinearProblem as LinearProblem,
+        Matroid as Matroid,
+        Oracle as Oracle,
+    )
 
-_ROOMS = {
-    # what comes in, and what is said to bad input
-    "arguments": ("ArgumentError", "DataError"),
-    "instances": ("Instances", "View"),
-    # what can be decided
-    "problems": (
-        "Problem",
-        "BestAction",
-        "Classification",
-        "Rejection",
-        "TopK",
-        "PartitionMatroid",
-        "GraphicMatroid",
-        "LaminarMatroid",
-        "TransversalMatroid",
-        "LinearMatroid",
-        "Matroid",
-        "Matching",
-        "GreedyMatching",
-        "Assignment",
-        "LinearProblem",
-        "Oracle",
-    ),
-    # what people decide by today
-    "rules": ("Rule", "Multiplier", "multipliers", "Reweight", "Choose", "Fixed"),
-    # the loop: audit, CHECK, patch
-    "check": ("FreshBatches", "PrivateReuse", "Reuse", "FixedStep", "LineSearch"),
-    "patches": ("Patch",),
-    "boosting": ("Round", "Status"),
-    "start": ("Isotonic",),
-    "calibrator": ("DecisionCalibrator",),
-    "predictor": ("CalibratedPredictor",),
-    "spec": ("Spec", "read_spec"),
-    "model_file": ("load",),
-    # the proof
-    "certificate": ("Certificate", "certify"),
-    "verification": ("CertificateError", "verify"),
-    # for colleagues
-    "summary": ("summarise",),
-    "reporting": ("report",),
-    "plots": (),
-    # the theory, the measures, and worlds to try it in
-    "theory": (),
-    "metrics": (),
-    "worlds": (),
-}
-_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+    # What people decide by today
+    from outrule.rules.rules import (
+        Choose as Choose,
+        Fixed as Fixed,
+        Multiplier as Multiplier,
+        Reweight as Reweight,
+        Rule as Rule,
+        multipliers as multipliers,
+    )
 
-__all__ = [
-    "ArgumentError",
-    "Assignment",
-    "BestAction",
-    "CalibratedPredictor",
-    "Certificate",
-    "CertificateError",
-    "Choose",
-    "Classification",
-    "DataError",
-    "DecisionCalibrator",
-    "Fixed",
-    "FixedStep",
-    "FreshBatches",
-    "GraphicMatroid",
-    "GreedyMatching",
-    "Instances",
-    "Isotonic",
-    "LaminarMatroid",
-    "LineSearch",
-    "LinearMatroid",
-    "LinearProblem",
-    "Matching",
-    "Matroid",
-    "Multiplier",
-    "Oracle",
-    "PartitionMatroid",
-    "Patch",
-    "PrivateReuse",
-    "Problem",
-    "Rejection",
-    "Reuse",
-    "Reweight",
-    "Round",
-    "Rule",
-    "Spec",
-    "Status",
-    "TopK",
-    "TransversalMatroid",
-    "View",
-    "certify",
-    "load",
-    "metrics",
-    "multipliers",
-    "plots",
-    "read_spec",
-    "report",
-    "summarise",
-    "theory",
-    "verify",
-    "worlds",
-]
+    # The loop: where it starts, CHECK, step, patch
+    from outrule.calibration.isotonic import Isotonic as Isotonic
+    from outrule.calibration.check import (
+        FixedStep as FixedStep,
+        FreshBatches as FreshBatches,
+        LineSearch as LineSearch,
+        PrivateReuse as PrivateReuse,
+        Reuse as Reuse,
+    )
+    from outrule.calibration.patches import Patch as Patch
+    from outrule.calibration.loop import Round as Round, Status as Status
+
+    # What describes a fit, runs it, and reads it back
+    from outrule.model.spec import Spec as Spec, read_spec as read_spec
+    from outrule.estimators.calibrator import DecisionCalibrator as DecisionCalibrator
+    from outrule.model.codec import load as load
+    from outrule.estimators.predictor import CalibratedPredictor as CalibratedPredictor
+
+    # The proof
+    from outrule.proof.certificate import Certificate as Certificate, certify as certify
+    from outrule.proof.verification import CertificateError as CertificateError, verify as verify
+
+    # For colleagues
+    from outrule.reporting.summary import summarise as summarise
+    from outrule.reporting import report as report
+
+    # Pictures, bounds, measures, and worlds to try it in
+    from outrule import metrics as metrics, plots as plots, theory as theory, worlds as worlds
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(import_module(f"outrule.{_HOME[name]}"), name)
-    elif name in _ROOMS:
-        value = import_module(f"outrule.{name}")
-    else:
+def _list_names() -> dict[str, str]:
+    """The module of every public name, read from the imports above."""
+    source = __loader__.get_source(__name__)  # type: ignore[name-defined] # set by the import system
+    block = next(node for node in _ast.parse(source).body if isinstance(node, _ast.If))
+    imports = [node for node in block.body if isinstance(node, _ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
+
+
+_PLACES = _list_names()
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _PLACES:
         raise AttributeError(f"module 'outrule' has no attribute {name!r}")
+    if _PLACES[name] == "outrule":
+        value = _import_module(f"outrule.{name}")
+    else:
+        value = getattr(_import_module(_PLACES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

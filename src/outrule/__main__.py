@@ -1,5 +1,5 @@
 """``python -m outrule``: the command line."""
 
-from outrule.command_line import app
+from outrule.cli import app
 
 app(prog_name="outrule")

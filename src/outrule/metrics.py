@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrule.arguments import DataError
-from outrule.arrays import Booleans, Floats
-from outrule.audit import OPTIMISER, audit, prepare, rule_values
-from outrule.instances import Instances
-from outrule.problems import Problem
-from outrule.rules import Rule, check_rules
+from outrule.calibration.audit import OPTIMISER, audit, prepare, rule_values
+from outrule.data.instances import Instances
+from outrule.errors import DataError
+from outrule.problems.contract import Problem
+from outrule.rules.rules import Rule, check_rules
+from outrule.types import Booleans, Floats
 
 Data = ArrayLike | Instances
 

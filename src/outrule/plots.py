@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outrule.arguments import check_number
-from outrule.summary import check_summary
+from outrule.errors import check_number
+from outrule.reporting.summary import check_summary
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -39,7 +39,7 @@ def values(summary: Summary, ax: Axes | None = None) -> Axes:
     >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)])
     >>> calibrator = calibrator.fit(*outrule.worlds.two_arms(1_000, seed=0))
     >>> held_out = outrule.Instances.from_arrays(*outrule.worlds.two_arms(1_000, seed=1))
-    >>> from outrule.summary import summarise
+    >>> from outrule.reporting.summary import summarise
     >>> values(summarise(calibrator, held_out)).get_xlabel()
     'value per held-out instance'
     """

@@ -8,7 +8,7 @@ The glossary is in ``docs/theory.md``.
 
 import math
 
-from outrule.arguments import check_number
+from outrule.errors import check_number
 
 
 def tolerance(epsilon: float, ratio: float = 1.0) -> float:

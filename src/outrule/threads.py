@@ -14,7 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from outrule.arguments import refuse_argument
+from outrule.errors import refuse_argument
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -9,11 +9,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import outrule
 from outrule import threads
+from outrule.calibration.patches import replay
 from outrule.evaluation import stream
 from outrule.evaluation.cases import make_case
 from outrule.evaluation.held_out import HeldOut
 from outrule.evaluation.settings import Settings, Unit
-from outrule.patches import replay
 
 SMALL = Settings(
     epsilons=(1 / 2, 1 / 8, 1 / 32),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import slow_assignment as slow
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from outrule.kernels.assignment import assign_dense, assign_dense_by_paths, assign_ragged

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import slow_greedy as slow
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from outrule.kernels import greedy
 

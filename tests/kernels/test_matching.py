@@ -4,8 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from slow_matching import best_value, complete, picks_value
 
 from outrule.kernels import matching

@@ -10,12 +10,11 @@ import brute_force
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import outrule
 from outrule import DataError, Instances
-from outrule.doors import weights_only
+from outrule.data.arrays import weights_only
 
 FIVE_CYCLE = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)]
 DOUBLED = [(0, 1), (0, 1), (1, 2), (0, 2), (3, 2)]

@@ -6,12 +6,11 @@ import brute_force
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import outrule
 from outrule import ArgumentError, DataError, Instances
-from outrule.doors import weights_only
+from outrule.data.arrays import weights_only
 
 
 @settings(max_examples=40)

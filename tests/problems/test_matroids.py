@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import outrule
 from outrule import ArgumentError, DataError, Instances
-from outrule.doors import weights_only
+from outrule.data.arrays import weights_only
 
 LEVELS = st.integers(-2, 6)
 

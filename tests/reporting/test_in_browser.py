@@ -10,7 +10,7 @@ import pytest
 import outrule
 from outrule import BestAction, DecisionCalibrator, Fixed, Instances
 from outrule.reporting import report
-from outrule.summary import summarise
+from outrule.reporting.summary import summarise
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: pip install 'outrule[dev]'"

@@ -12,16 +12,15 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import outrule
 from outrule import ArgumentError, BestAction, DataError, DecisionCalibrator, Fixed, Instances
 from outrule.reporting import LINKS, report
 from outrule.reporting.markup import Figures
 from outrule.reporting.scale import Scale
+from outrule.reporting.summary import summarise
 from outrule.reporting.training import ROUNDS, thinned
-from outrule.summary import summarise
 
 EVIL = "<script>alert(1)</script>"
 WORSE = "</script><img src=x onerror=alert(1)>\"'&amp;\u2028"

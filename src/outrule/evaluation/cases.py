@@ -8,18 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from outrule import threads, worlds
-from outrule.arrays import Floats
+from outrule.data.instances import Instances
 from outrule.evaluation.settings import Unit
-from outrule.instances import Instances
-from outrule.problems import (
-    BestAction,
-    GraphicMatroid,
-    Matching,
-    PartitionMatroid,
-    Problem,
-    Rejection,
-)
-from outrule.rules import Rule, multipliers
+from outrule.problems.contract import Problem
+from outrule.problems.matchings import Matching
+from outrule.problems.matroids import GraphicMatroid, PartitionMatroid
+from outrule.problems.one_item import BestAction, Rejection
+from outrule.rules.rules import Rule, multipliers
+from outrule.types import Floats
 from outrule.worlds.seeds import Seed
 
 STREAM, TEST, EQUAL = 1, 2, 3  # purposes of instances that a unit draws

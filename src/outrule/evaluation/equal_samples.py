@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outrule.arguments import DataError
-from outrule.audit import OPTIMISER, Part, prepare
-from outrule.boosting import Plan, Status, boost
-from outrule.check import Check, FixedStep, LineSearch, PrivateReuse, Reuse, Step
+from outrule.calibration.audit import OPTIMISER, Part, prepare
+from outrule.calibration.check import Check, FixedStep, LineSearch, PrivateReuse, Reuse, Step
+from outrule.calibration.loop import Plan, Status, boost
+from outrule.calibration.sources import SameData
+from outrule.errors import DataError
 from outrule.evaluation.cases import EQUAL, Case
 from outrule.evaluation.held_out import HeldOut, Measured
 from outrule.evaluation.settings import Settings
-from outrule.sources import SameData
 
 METHODS: tuple[tuple[Check, Step], ...] = (
     (Reuse(), FixedStep()),

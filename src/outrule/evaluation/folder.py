@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 import outrule
-from outrule.arguments import DataError
+from outrule.errors import DataError
 from outrule.evaluation.settings import Settings, Unit
 from outrule.evaluation.stream import Progress, TracePoint, Track
 from outrule.evaluation.tables import RUNS, TRACE, UNITS, Results, as_plain

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outrule.arrays import Floats, Integers
-from outrule.audit import OPTIMISER, audit, prepare, rule_values, squared_error
+from outrule.calibration.audit import OPTIMISER, audit, prepare, rule_values, squared_error
+from outrule.calibration.patches import apply_patches, first_point
 from outrule.evaluation.cases import TEST, Case
-from outrule.patches import apply_patches, first_point
+from outrule.types import Floats, Integers
 
 
 class Measured(NamedTuple):

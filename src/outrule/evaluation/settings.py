@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outrule.arguments import check_number, refuse_argument
-from outrule.check import FixedStep, LineSearch, Step
+from outrule.calibration.check import FixedStep, LineSearch, Step
+from outrule.errors import check_number, refuse_argument
 
 OWNER = "reproduce"
 REGIMES = ("brief", "converged")

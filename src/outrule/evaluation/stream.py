@@ -16,15 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 from outrule import threads
-from outrule.arguments import refuse_argument
-from outrule.arrays import Floats, Integers
-from outrule.audit import OPTIMISER, Audit, Part, audits, part_of, prepare
-from outrule.check import largest
+from outrule.calibration.audit import OPTIMISER, Audit, Part, audits, part_of, prepare
+from outrule.calibration.check import largest
+from outrule.calibration.patches import PIECE, Span, first_point, patch_span
+from outrule.errors import refuse_argument
 from outrule.evaluation.cases import Case
 from outrule.evaluation.held_out import HeldOut
 from outrule.evaluation.settings import OWNER, Line, Settings
-from outrule.patches import PIECE, Span, first_point, patch_span
-from outrule.problems import Problem
+from outrule.problems.contract import Problem
+from outrule.types import Floats, Integers
 
 TRACE = 8  # rounds between two looks at the held-out instances
 CHUNK = 32  # rounds at most whose instances are in memory

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from outrule.audit import OPTIMISER
-from outrule.check import FixedStep, PrivateReuse, Step
+from outrule.calibration.audit import OPTIMISER
+from outrule.calibration.check import FixedStep, PrivateReuse, Step
 from outrule.evaluation import stream
 from outrule.evaluation.cases import make_case
 from outrule.evaluation.equal_samples import Reused, compare

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outrule import threads
-from outrule.arguments import DataError, refuse_argument
-from outrule.arrays import Booleans, Floats, Integers, Picks
-from outrule.instances import Instances
+from outrule.data.instances import Instances
+from outrule.errors import DataError, refuse_argument
+from outrule.types import Booleans, Floats, Integers, Picks
 
 SMALL = 1 << 15  # weights that are not worth a second thread, nor a second call
 LANES = 32  # kernels decide so many instances side by side
@@ -183,7 +183,7 @@ class Problem(ABC):
         array([[False,  True,  True],
                [False, False,  True]])
         """
-        from outrule.doors import refuse_not_finite, weights_only
+        from outrule.data.arrays import refuse_not_finite, weights_only
 
         if isinstance(weights, Instances):
             instances = weights

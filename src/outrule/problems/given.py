@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrule.arguments import DataError, check_number, refuse_argument
-from outrule.arrays import Booleans, Floats, Integers, Picks
-from outrule.instances import Instances
+from outrule.data.instances import Instances
+from outrule.errors import DataError, check_number, refuse_argument
 from outrule.problems.contract import (
     Layout,
     Problem,
@@ -21,6 +20,7 @@ from outrule.problems.contract import (
     item_numbers,
     with_greedy_rank,
 )
+from outrule.types import Booleans, Floats, Integers, Picks
 
 TINIEST = float(np.finfo(np.float64).tiny)
 

@@ -10,9 +10,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from outrule.arguments import DataError, check_number, refuse_argument
-from outrule.arrays import Booleans, Floats, Integers, Picks
-from outrule.instances import Instances
+from outrule.data.instances import Instances
+from outrule.errors import DataError, check_number, refuse_argument
 from outrule.problems import sparse
 from outrule.problems.contract import (
     Layout,
@@ -22,6 +21,7 @@ from outrule.problems.contract import (
     local_codes,
     no_nulls,
 )
+from outrule.types import Booleans, Floats, Integers, Picks
 
 Codes = NDArray[np.int32]
 

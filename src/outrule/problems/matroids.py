@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrule.arguments import DataError, check_number, refuse_argument
-from outrule.arrays import Floats, Picks
-from outrule.instances import Instances
+from outrule.data.instances import Instances
+from outrule.errors import DataError, check_number, refuse_argument
 from outrule.problems.contract import (
     Layout,
     Problem,
@@ -24,6 +23,7 @@ from outrule.problems.contract import (
     with_greedy_rank,
 )
 from outrule.problems.matchings import Codes, Graph
+from outrule.types import Floats, Picks
 
 SPARSE = 8  # pairs of nodes per edge from which on a graph is not worth a matrix
 

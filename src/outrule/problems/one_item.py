@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrule.arguments import DataError, check_number
-from outrule.arrays import Booleans, Floats, Picks
-from outrule.instances import Instances
+from outrule.data.instances import Instances
+from outrule.errors import DataError, check_number
 from outrule.problems.contract import Layout, Problem, count_marks
+from outrule.types import Booleans, Floats, Picks
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrule.arguments import DataError
-from outrule.arrays import Floats, Picks
+from outrule.errors import DataError
 from outrule.problems.contract import Layout
+from outrule.types import Floats, Picks
 
 LARGEST_DENSE = 1_000  # nodes; above, n * n integers cost more than they help
 SCALE_BITS = 40  # rustworkx takes integers

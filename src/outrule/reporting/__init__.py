@@ -12,7 +12,7 @@ from typing import Any
 
 from outrule.reporting import bias, cards, evidence, training
 from outrule.reporting.markup import text
-from outrule.summary import check_summary
+from outrule.reporting.summary import check_summary
 
 LINKS = {
     "values": "Values",
@@ -45,7 +45,7 @@ def report(summary: Mapping[str, Any]) -> str:
     >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)])
     >>> calibrator = calibrator.fit(*outrule.worlds.two_arms(1_000, seed=0))
     >>> held_out = outrule.Instances.from_arrays(*outrule.worlds.two_arms(1_000, seed=1))
-    >>> from outrule.summary import summarise
+    >>> from outrule.reporting.summary import summarise
     >>> report(summarise(calibrator, held_out)).splitlines()[:2]
     ['<!doctype html>', '<html lang="en">']
     """

@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import expit, logit
 
-from outrule.arguments import check_number
-from outrule.arrays import Floats
+from outrule.errors import check_number
+from outrule.types import Floats
 from outrule.worlds.seeds import SAMPLES, Seed, check_count, check_seed, stream
 
 

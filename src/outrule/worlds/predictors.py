@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from outrule import threads
-from outrule.arrays import Floats
+from outrule.types import Floats
 from outrule.worlds.quadratic import N_FEATURES, Quadratic
 from outrule.worlds.seeds import START, TRAINING, Seed, check_seed, stream
 

@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import expit
 
 from outrule import threads
-from outrule.arguments import check_number
-from outrule.arrays import Floats
+from outrule.errors import check_number
+from outrule.types import Floats
 from outrule.worlds.seeds import SAMPLES, Seed, check_count, check_seed, stream
 
 N_FEATURES = 10

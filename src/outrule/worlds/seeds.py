@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from outrule.arguments import check_number, refuse_argument
+from outrule.errors import check_number, refuse_argument
 
 Seed = int | Sequence[int]
 

@@ -1,0 +1,1 @@
+"""The paper's algorithm: audit the predictions, CHECK, patch, and repeat."""

@@ -1,0 +1,146 @@
+"""Where the loop starts: the predictions themselves, or isotonic regression of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrule import threads
+from outrule.data.instances import Instances
+from outrule.errors import DataError, check_number, refuse_argument
+from outrule.types import Booleans, Floats, Integers
+
+POOLED = None  # no item is called so: an item column has no nulls
+
+
+@dataclass(frozen=True)
+class Isotonic:
+    """Isotonic regression of outcomes on predictions, per item or pooled over items.
+
+    In ``fit`` it is cross-fitted: an instance's start comes from folds it is not in (nor is any of
+    its cluster). New instances get the regression on all of the training data.
+
+    Parameters
+    ----------
+    per_item : bool
+        One curve for every item, or one for all. Items that training never saw (or only with weight
+        zero) use the pooled one, and so do tables without an item column.
+    folds : int
+    """
+
+    per_item: bool = True
+    folds: int = 5
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.per_item, bool):
+            raise refuse_argument(self.per_item, "per_item", "Isotonic", "a bool")
+        check_number(self.folds, "folds", "Isotonic", 2, low_open=False, integer=True)
+
+    def fit(self, instances: Instances, frozen: Booleans | None = None) -> FittedIsotonic:
+        """Fit on all instances; ``frozen`` items are left as they are."""
+        kept = slice(None) if frozen is None else np.flatnonzero(~frozen)
+        x = instances.prediction[kept]
+        y = instances.require_outcome("Isotonic.fit")[kept]
+        weight = instances.normalised_weight()[instances.instance[kept]]
+        curves: dict[Any, tuple[Floats, Floats]] = {}
+        if self.per_item and instances.item is not None:
+            groups = [
+                (name, rows)
+                for name, rows in _rows_by_item(instances, instances.item[kept])
+                if weight[rows].any()
+            ]
+            fitted = threads.run(
+                lambda i: _curve(*(array[groups[i][1]] for array in (x, y, weight))), len(groups)
+            )
+            curves = {name: curve for (name, _), curve in zip(groups, fitted, strict=True)}
+        if len(curves) != getattr(instances.origin, "shape", (0, -1))[1]:
+            curves[POOLED] = _curve(x, y, weight)  # for items that have no curve of their own
+        return FittedIsotonic(curves)
+
+    def cross_fit(
+        self,
+        instances: Instances,
+        generator: np.random.Generator,
+        frozen: Booleans | None = None,
+    ) -> Floats:
+        """Predictions for the same instances, each from folds without its cluster."""
+        groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
+        _, group = np.unique(groups, return_inverse=True)
+        n_groups = int(group.max()) + 1
+        if n_groups < 2:
+            raise DataError(
+                "Isotonic needs at least two instances (or clusters) to start from: an instance's "
+                "start comes from others."
+            )
+        fold = (generator.permutation(n_groups) % min(self.folds, n_groups))[group]
+        start = instances.prediction.copy()
+        for number in range(int(fold.max()) + 1):
+            inside = np.flatnonzero(fold == number)
+            fitted = self._fit_on(instances, np.flatnonzero(fold != number), frozen)
+            flat = np.flatnonzero(fold[instances.instance] == number)
+            held_out = None if frozen is None else frozen[flat]
+            start[flat] = fitted.apply(instances.take(inside), held_out)
+        return start
+
+    def _fit_on(
+        self, instances: Instances, chosen: Integers, frozen: Booleans | None
+    ) -> FittedIsotonic:
+        if frozen is not None:
+            members = np.zeros(len(instances), dtype=np.bool_)
+            members[chosen] = True
+            frozen = frozen[members[instances.instance]]
+        return self.fit(instances.take(chosen), frozen)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedIsotonic:
+    """Isotonic curves: for the pooled items and for each item, two arrays (x, y) of thresholds."""
+
+    curves: Mapping[Any, tuple[Floats, Floats]]
+
+    def apply(self, instances: Instances, frozen: Booleans | None = None) -> Floats:
+        """The calibrated predictions, flat."""
+        result = instances.prediction.copy()
+        if POOLED in self.curves:
+            result = np.interp(result, *self.curves[POOLED])
+        if set(self.curves) != {POOLED} and instances.item is not None:
+            for name, rows in _rows_by_item(instances, instances.item):
+                if name in self.curves:
+                    result[rows] = np.interp(instances.prediction[rows], *self.curves[name])
+        low, high = instances.value_range
+        result = np.clip(result, low, high)
+        return result if frozen is None else np.where(frozen, instances.prediction, result)
+
+
+def _rows_by_item(
+    instances: Instances, item: NDArray[np.int32]
+) -> list[tuple[Any, NDArray[np.int64] | slice]]:
+    """The name of every item, and where it stands in the given codes."""
+    m = instances.width
+    if m is not None and len(item) == m * len(instances):
+        return [(code, slice(code, None, m)) for code in range(m)]
+    order = np.argsort(item, kind="stable")
+    codes, starts = np.unique(item[order], return_index=True)
+    names = instances.item_names
+    return [
+        (code if names is None else names[code], rows)
+        for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True)
+    ]
+
+
+def _curve(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """The thresholds of isotonic regression: between them it is interpolated."""
+    from scipy.optimize import isotonic_regression
+
+    order = np.argsort(x)
+    order = order[weight[order] > 0]
+    x, y, weight = x[order], y[order], weight[order]
+    first = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
+    total = np.add.reduceat(weight, first)
+    level = isotonic_regression(np.add.reduceat(weight * y, first) / total, weights=total).x
+    ends = np.append(True, level[1:] != level[:-1]) | np.append(level[1:] != level[:-1], True)
+    return x[first][ends], np.asarray(level[ends])

@@ -1,0 +1,1 @@
+"""The data: arrays and tables become `Instances`, one flat list of items with offsets."""

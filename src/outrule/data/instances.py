@@ -1,0 +1,312 @@
+"""The data: arrays or a table come in, one flat list of items with offsets leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from outrule.data.origin import ArrayOrigin, Origin, Schema, TableOrigin
+from outrule.errors import DataError, refuse_argument
+from outrule.types import Booleans, Floats, Integers, Picks
+
+
+@dataclass(frozen=True, eq=False)
+class Instances:
+    """Decision instances: the items each one offers, with predictions and perhaps outcomes.
+
+    Made by :meth:`from_arrays` or :meth:`from_table`, never by hand. Item ``j`` of instance ``i``
+    stands at ``offsets[i] + j`` in every flat array.
+
+    Attributes
+    ----------
+    prediction, outcome, start : arrays of shape (n_items_in_all,); the last two may be None
+    offsets : array of shape (n + 1,)
+    item_names : tuple or None
+        What the codes of a table's item column stand for.
+    weight : array of shape (n,) or None
+    cluster : array of shape (n,) or None
+        Codes; instances of one cluster are one observation.
+    origin : what came in, with every other column a rule may look at
+    value_range : (low, high)
+        What predictions and outcomes can be. ``epsilon`` is a fraction of ``high - low``.
+    """
+
+    prediction: Floats
+    offsets: Integers
+    origin: Origin
+    outcome: Floats | None = None
+    start: Floats | None = None
+    codes: NDArray[np.int32] | None = None  # of a table's items
+    item_names: tuple[Any, ...] | None = None
+    weight: Floats | None = None
+    cluster: Integers | None = None
+    value_range: tuple[float, float] = (0.0, 1.0)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        predictions: ArrayLike,
+        outcomes: ArrayLike | None = None,
+        *,
+        available: ArrayLike | None = None,
+        start: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        columns: Mapping[str, ArrayLike] | None = None,
+        value_range: tuple[float, float] = (0.0, 1.0),
+    ) -> Instances:
+        """Instances that offer (up to) the same m items.
+
+        Arrays are not copied where they have the right type: do not write into them afterwards.
+
+        Parameters
+        ----------
+        predictions, outcomes, start : array-like of shape (n, m)
+            ``start`` holds the output of another calibrator, where the loop shall start from it.
+        available : boolean array-like of shape (n, m), optional
+            False where an item is not on offer; whatever the other arrays hold there is ignored.
+        weights, clusters : array-like of shape (n,), optional
+        columns : mapping from name to array-like of shape (n,) or (n, m), optional
+            What rules may look at besides the predictions.
+
+        Examples
+        --------
+        >>> data = Instances.from_arrays([[0.2, 0.7], [0.5, 0.1]])
+        >>> len(data), data.prediction, data.offsets
+        (2, array([0.2, 0.7, 0.5, 0.1]), array([0, 2, 4]))
+        """
+        from outrule.data import arrays as doors
+
+        return doors.from_arrays(
+            predictions, outcomes, available, start, weights, clusters, columns, value_range
+        )
+
+    @classmethod
+    def from_table(
+        cls,
+        frame: Any,
+        *,
+        instance: str,
+        prediction: str,
+        outcome: str | None = None,
+        item: str | None = None,
+        start: str | None = None,
+        weight: str | None = None,
+        cluster: str | None = None,
+        value_range: tuple[float, float] = (0.0, 1.0),
+    ) -> Instances:
+        """Instances from a table with one row per item; arguments name its columns.
+
+        Names are compared as text, so that ``instance=0`` finds the column 0 of a pandas frame.
+
+        Parameters
+        ----------
+        frame : pandas, Polars or Arrow table
+            Rows of one instance need not stand together. Columns that are not named here are kept
+            for the rules; the outcome is hidden from them. What Polars has no type for (pandas'
+            periods, intervals and complex numbers, or several types in one column) the rules see
+            as Python objects; such a column cannot be the instance, the item or the cluster.
+        instance : the instance a row belongs to
+        item : what the item is, across instances (needed by multipliers, ``Fixed`` and per-item
+            isotonic regression)
+        weight, cluster : constant within an instance
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> frame = pl.DataFrame({"trip": ["a", "b", "a"], "score": [0.2, 0.5, 0.7]})
+        >>> data = Instances.from_table(frame, instance="trip", prediction="score")
+        >>> data.prediction, data.offsets
+        (array([0.2, 0.7, 0.5]), array([0, 2, 3]))
+        """
+        from outrule.data import tables
+
+        names = Schema(instance, prediction, outcome, item, start, weight, cluster)
+        return tables.from_table(frame, names, value_range)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def width(self) -> int | None:
+        """m, where every instance offers the same m items in the same order, else None."""
+        if isinstance(self.origin, ArrayOrigin) and self.origin.available is None:
+            return self.origin.shape[1]
+        return None
+
+    @cached_property
+    def item(self) -> NDArray[np.int32] | None:
+        """Which item each is: the column of an array, or a code of ``item_names``."""
+        if isinstance(self.origin, ArrayOrigin):
+            return self.origin.flat_column("item").astype(np.int32)
+        return self.codes
+
+    @property
+    def names_of_items(self) -> Sequence[Any] | None:
+        """What the codes stand for: ``range(m)`` for arrays, None for a table without items."""
+        if isinstance(self.origin, ArrayOrigin):
+            return range(self.origin.shape[1])
+        return self.item_names
+
+    @property
+    def first_number(self) -> int:
+        """The caller's number of the first instance; 0 for a table, whose instances have names."""
+        numbers = getattr(self.origin, "numbers", None)
+        return 0 if numbers is None or not len(numbers) else int(numbers[0])
+
+    @cached_property
+    def instance(self) -> Integers:
+        """The instance of every item, shape (n_items_in_all,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that numbers depend on."""
+        digest = hashlib.sha256(repr((self.value_range, self.item_names)).encode())
+        for name in ("prediction", "outcome", "offsets", "start", "codes", "weight", "cluster"):
+            array = getattr(self, name)
+            digest.update(name.encode() if array is None else np.ascontiguousarray(array).data)
+        if isinstance(self.origin, ArrayOrigin) and self.origin.available is not None:
+            digest.update(np.packbits(self.origin.available).data)
+        for name, column in self.origin.all_columns():
+            digest.update(repr((name, str(column.dtype), column.shape)).encode())
+            plain = column.dtype.kind != "O"
+            digest.update(
+                np.ascontiguousarray(column).tobytes() if plain else repr(column.tolist()).encode()
+            )
+        return digest.hexdigest()
+
+    def require_outcome(self, owner: str) -> Floats:
+        """The outcomes; an error where there are none."""
+        if self.outcome is None:
+            raise refuse_argument(None, "outcomes", owner, "given")
+        return self.outcome
+
+    def total_weight(self) -> float:
+        """The sum of the weights, the same for any order of instances."""
+        return float(len(self)) if self.weight is None else math.fsum(self.weight.tolist())
+
+    def normalised_weight(self) -> Floats:
+        """Instance weights with mean one, shape (n,)."""
+        if self.weight is None:
+            return np.ones(len(self))
+        if not self.weight.any():
+            raise DataError(
+                f"all {len(self)} instances of a batch, a fold or a validation part have weight "
+                "zero: drop such instances, or make the parts larger."
+            )
+        return self.weight * (len(self) / self.total_weight())
+
+    def where(self, instance: int, position: int | None = None) -> str:
+        """A place in the caller's words, for messages."""
+        flat = int(self.offsets[instance]) + (position or 0)
+        return self.origin.where(instance, position, flat)
+
+    def where_flat(self, flat: int) -> str:
+        """The same from a flat position."""
+        instance = int(np.searchsorted(self.offsets, flat, side="right")) - 1
+        return self.where(instance, flat - int(self.offsets[instance]))
+
+    def name_items(self, flat: Integers) -> str:
+        """Some items of one instance in the caller's words."""
+        if not len(flat):
+            return "no item"
+        names = self.names_of_items
+        if self.item is None or names is None:
+            return f"rows {self.origin.rows[flat].tolist()}"  # type: ignore[attr-defined] # a table
+        return f"items {[names[code] for code in self.item[flat].tolist()]}"
+
+    def take(self, chosen: Integers) -> Instances:
+        """Some of the instances, in the given order."""
+        sizes = np.diff(self.offsets)[chosen]
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        flat = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+        return replace(
+            self,
+            prediction=self.prediction[flat],
+            offsets=offsets,
+            origin=self.origin.take(chosen, flat),
+            outcome=None if self.outcome is None else self.outcome[flat],
+            start=None if self.start is None else self.start[flat],
+            codes=None if self.codes is None else self.codes[flat],
+            weight=None if self.weight is None else self.weight[chosen],
+            cluster=None if self.cluster is None else self.cluster[chosen],
+        )
+
+    def slice(self, start: int, stop: int) -> Instances:
+        """The instances from ``start`` to ``stop``; cheap."""
+        if start == 0 and stop == len(self):
+            return self
+        flat = slice(int(self.offsets[start]), int(self.offsets[stop]))
+        return replace(
+            self,
+            prediction=self.prediction[flat],
+            offsets=self.offsets[start : stop + 1] - self.offsets[start],
+            origin=self.origin.slice(start, stop, flat),
+            outcome=None if self.outcome is None else self.outcome[flat],
+            start=None if self.start is None else self.start[flat],
+            codes=None if self.codes is None else self.codes[flat],
+            weight=None if self.weight is None else self.weight[start:stop],
+            cluster=None if self.cluster is None else self.cluster[start:stop],
+        )
+
+    def view(self) -> View:
+        """What a rule may see."""
+        return View(self)
+
+    def mark(self, picks: Picks) -> Booleans:
+        """Decisions as a flat boolean column, True where an item is chosen."""
+        from outrule.kernels import tally
+
+        marks = np.zeros(len(self.prediction), dtype=np.bool_)
+        tally.mark_picks(picks, self.offsets, marks)
+        return marks
+
+
+class View:
+    """What a rule sees of some instances: predictions and columns, never an outcome.
+
+    For arrays everything has shape (n, m), or (n, 1) for a column of the instances, and
+    ``predictions`` is NaN where an item is not on offer. For a table everything has one entry per
+    row, the rows of an instance together; ``frame`` is the table itself (Polars). Arrays are
+    read-only.
+    """
+
+    def __init__(self, instances: Instances) -> None:
+        self._instances = instances
+
+    @cached_property
+    def predictions(self) -> Floats:
+        """The original predictions."""
+        return _read_only(self._instances.origin.spread(self._instances.prediction))
+
+    @property
+    def instance(self) -> Integers:
+        """Number of the instance within this view: (n, 1) for arrays, one per row for a table."""
+        if isinstance(self._instances.origin, TableOrigin):
+            return _read_only(self._instances.instance)
+        return np.arange(len(self._instances))[:, None]
+
+    @property
+    def frame(self) -> Any:
+        """The table, as a Polars frame."""
+        if not isinstance(self._instances.origin, TableOrigin):
+            raise DataError("These instances came as arrays, not as a table: use view['column'].")
+        return self._instances.origin.frame.clone()
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return _read_only(self._instances.origin.column(name))
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers; a rule must not write into the caller's array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,232 @@
+"""What came in, array or table: names its places, shows its columns, takes columns back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrule.errors import DataError
+from outrule.types import Booleans, Integers
+
+
+class Origin(ABC):
+    """The contract of both kinds; *flat* arrays have one entry per item on offer."""
+
+    @abstractmethod
+    def restore(self, flat: NDArray[Any], fill: Any) -> Any:
+        """A flat column as the caller wants it back; ``fill`` where an item is not on offer."""
+
+    @abstractmethod
+    def spread(self, flat: NDArray[Any]) -> NDArray[Any]:
+        """A flat float column in the shape that rules see."""
+
+    @abstractmethod
+    def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
+        """The flat column of what a rule sees or answered; ValueError if it has another shape."""
+
+    def outside(self, answer: NDArray[Any]) -> tuple[int, int] | None:
+        """The first (instance, item) that a rule chose although it is not on offer."""
+        return None
+
+    @abstractmethod
+    def flatten(self, column: Any) -> NDArray[Any]:
+        """The inverse of :meth:`restore`; raises DataError if the shape is another."""
+
+    @abstractmethod
+    def column(self, name: str) -> NDArray[Any]:
+        """A column in the shape that rules see; raises DataError if there is none."""
+
+    @abstractmethod
+    def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Every column that rules may look at, with its name."""
+
+    @abstractmethod
+    def flat_column(self, name: str) -> NDArray[Any]:
+        """A column with one entry per item on offer; raises DataError if there is none."""
+
+    @abstractmethod
+    def take(self, chosen: Integers, flat: Integers) -> Origin:
+        """The origin of some of the instances."""
+
+    @abstractmethod
+    def slice(self, start: int, stop: int, flat: slice) -> Origin:
+        """The origin of the instances from ``start`` to ``stop``."""
+
+    @abstractmethod
+    def where(self, instance: int, position: int | None, flat: int) -> str:
+        """A place in the caller's words."""
+
+
+def missing(name: str, known: list[str]) -> DataError:
+    """The error for a column that is not there."""
+    words = ", ".join(repr(column) for column in known) or "none"
+    return DataError(f"column {name!r} is missing. The columns are: {words}.")
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayOrigin(Origin):
+    """Arrays of shape (n, m), perhaps with items that are not on offer."""
+
+    shape: tuple[int, int]
+    available: Booleans | None = None
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    numbers: Integers | None = None  # the caller's number of every instance; None: 0, 1, ...
+
+    def restore(self, flat: NDArray[Any], fill: Any) -> NDArray[Any]:
+        if self.available is None:
+            return flat.reshape(self.shape)
+        full = np.empty(self.shape, dtype=flat.dtype)
+        full[...] = fill
+        full[self.available] = flat
+        return full
+
+    def spread(self, flat: NDArray[Any]) -> NDArray[Any]:
+        return self.restore(flat, np.nan)
+
+    def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
+        if answer.ndim != 2:  # one number per instance would pass for one per item where n is m
+            raise ValueError(f"an answer of {answer.ndim} dimensions")
+        full = np.broadcast_to(answer, self.shape)
+        return full.ravel() if self.available is None else full[self.available]
+
+    def outside(self, answer: NDArray[Any]) -> tuple[int, int] | None:
+        if self.available is None:
+            return None
+        wrong = np.broadcast_to(answer, self.shape) & ~self.available
+        first = int(np.argmax(wrong))
+        return divmod(first, self.shape[1]) if wrong.any() else None
+
+    def flatten(self, column: Any) -> NDArray[Any]:
+        array = np.asarray(column)
+        if array.shape != self.shape:
+            raise DataError(
+                f"got an array of shape {array.shape}. It must have shape {self.shape}."
+            )
+        return self.gather(array)
+
+    def column(self, name: str) -> NDArray[Any]:
+        if name in self.columns:
+            column = self.columns[name]
+            return column if column.ndim == 2 else column[:, None]
+        if name == "item":
+            return np.arange(self.shape[1])[None, :]
+        raise missing(name, [*self.columns, "item"])
+
+    def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        yield from self.columns.items()
+
+    def flat_column(self, name: str) -> NDArray[Any]:
+        return self.gather(self.column(name))
+
+    def take(self, chosen: Integers, flat: Integers) -> ArrayOrigin:
+        return ArrayOrigin(
+            (len(chosen), self.shape[1]),
+            None if self.available is None else self.available[chosen],
+            {name: column[chosen] for name, column in self.columns.items()},
+            chosen if self.numbers is None else self.numbers[chosen],
+        )
+
+    def slice(self, start: int, stop: int, flat: slice) -> ArrayOrigin:
+        return ArrayOrigin(
+            (stop - start, self.shape[1]),
+            None if self.available is None else self.available[start:stop],
+            {name: column[start:stop] for name, column in self.columns.items()},
+            np.arange(start, stop) if self.numbers is None else self.numbers[start:stop],
+        )
+
+    def where(self, instance: int, position: int | None, flat: int) -> str:
+        name = f"instance {instance if self.numbers is None else self.numbers[instance]}"
+        if position is None:
+            return name
+        if self.available is not None:
+            position = int(np.flatnonzero(self.available[instance])[position])
+        return f"{name}, item {position}"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The names of a table's columns."""
+
+    instance: str
+    prediction: str
+    outcome: str | None = None
+    item: str | None = None
+    start: str | None = None
+    weight: str | None = None
+    cluster: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TableOrigin(Origin):
+    """A table with one row per item."""
+
+    frame: Any  # Polars, rows in flat order, without the outcome
+    rows: Integers  # the caller's row of every flat item
+    labels: Any  # the name of every instance, a Polars series
+    names: Schema
+    library: str
+    index: Any = None  # of a pandas frame, whole
+
+    def restore(self, flat: NDArray[Any], fill: Any) -> Any:
+        order = np.argsort(self.rows, kind="stable")
+        column = flat[order]
+        if self.library == "pandas":
+            import pandas as pd
+
+            return pd.Series(column, index=self.index.take(self.rows[order]))
+        if self.library == "arrow":
+            import pyarrow as pa
+
+            return pa.array(column)
+        import polars as pl
+
+        return pl.Series(column)
+
+    def spread(self, flat: NDArray[Any]) -> NDArray[Any]:
+        return flat
+
+    def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
+        if answer.shape != self.rows.shape:
+            raise ValueError(f"an answer of shape {answer.shape}")
+        return answer
+
+    def flatten(self, column: Any) -> NDArray[Any]:
+        array = np.asarray(column)
+        if array.shape != self.rows.shape:
+            raise DataError(
+                f"got a column of shape {array.shape}. It must have shape {self.rows.shape}."
+            )
+        return array[np.argsort(np.argsort(self.rows, kind="stable"), kind="stable")]
+
+    def column(self, name: str) -> NDArray[Any]:
+        if name not in self.frame.columns:
+            raise missing(name, self.frame.columns)
+        column = self.frame[name]
+        if str(column.dtype) in ("Int128", "UInt128"):  # which NumPy does not have
+            return np.array(column.to_list(), dtype=object)
+        return np.asarray(column.to_numpy())
+
+    def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        yield from ((name, self.column(name)) for name in self.frame.columns)
+
+    def flat_column(self, name: str) -> NDArray[Any]:
+        return self.column(name)
+
+    def take(self, chosen: Integers, flat: Integers) -> TableOrigin:
+        return replace(
+            self, frame=self.frame[flat], rows=self.rows[flat], labels=self.labels.gather(chosen)
+        )
+
+    def slice(self, start: int, stop: int, flat: slice) -> TableOrigin:
+        labels = self.labels.slice(start, stop - start)
+        frame = self.frame.slice(flat.start, flat.stop - flat.start)
+        return replace(self, frame=frame, rows=self.rows[flat], labels=labels)
+
+    def where(self, instance: int, position: int | None, flat: int) -> str:
+        name = f"instance {self.labels[instance]!r}"
+        return name if position is None else f"{name}, row {int(self.rows[flat])} of the table"

@@ -1,0 +1,196 @@
+"""Tables: pandas, Polars and Arrow are checked here, once, and leave as Instances."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrule.data.arrays import check_instances, check_range, numeric
+from outrule.data.instances import Instances
+from outrule.data.origin import Schema, TableOrigin, missing
+from outrule.errors import DataError, refuse_argument
+from outrule.types import Floats, Integers
+
+
+def from_table(frame: Any, names: Schema, value_range: tuple[float, float]) -> Instances:
+    """See :meth:`Instances.from_table`."""
+    value_range = check_range(value_range)
+    table, library = to_polars(frame)
+    names = _find(names, table.columns)
+    if table.height == 0:
+        raise DataError("the table has no rows: there must be at least one instance.")
+    codes, labels = _codes(table, names.instance, "instance")
+    item, item_names = (None, None) if names.item is None else _items(table, names.item)
+    rows = np.lexsort((codes,)) if item is None else np.lexsort((item, codes))
+    counts = np.bincount(codes, minlength=len(labels))
+    ordered = table[rows]
+    kept = ordered if names.outcome is None else ordered.drop(names.outcome)
+    index = frame.index if library == "pandas" else None
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    instances = Instances(
+        prediction=_numbers(ordered, names.prediction),
+        offsets=offsets,
+        origin=TableOrigin(kept, rows, labels, names, library, index),
+        outcome=_optional(ordered, names.outcome),
+        start=_optional(ordered, names.start),
+        codes=None if item is None else item[rows].astype(np.int32),
+        item_names=item_names,
+        weight=_constant(_optional(ordered, names.weight), offsets, labels, names.weight),
+        cluster=_table_clusters(table, names.cluster, rows, offsets, labels),
+        value_range=value_range,
+    )
+    check_instances(instances)
+    _refuse_repeated_items(instances)
+    return instances
+
+
+def _find(names: Schema, columns: list[str]) -> Schema:
+    """The names as text; refused where a column is missing, or the outcome has another role too."""
+    text: dict[str, Any] = {
+        role: None if name is None else str(name) for role, name in vars(names).items()
+    }
+    for role, name in text.items():
+        required = role in ("instance", "prediction")
+        if (required or name is not None) and name not in columns:
+            raise DataError(f"the {role} {missing(name, columns)}")
+    found = Schema(**text)
+    outcome = text.pop("outcome")
+    if outcome is not None and outcome in text.values():
+        expected = "a column of its own, which no other argument names"
+        raise refuse_argument(outcome, "outcome", "Instances.from_table", expected)
+    return found
+
+
+def to_polars(frame: Any) -> tuple[Any, str]:
+    """The table as a Polars frame, and the library it came from."""
+    import polars as pl
+
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect(), "polars"
+    if isinstance(frame, pl.DataFrame):
+        return frame, "polars"
+    library = type(frame).__module__.split(".")[0]
+    if library == "pandas" and hasattr(frame, "columns"):
+        names = [str(name) for name in frame.columns]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"the table has two columns {twice!r}: rename or drop one.")
+        columns = (_pandas_column(frame.iloc[:, i]) for i in range(len(names)))
+        return pl.DataFrame(dict(zip(names, columns, strict=True))), "pandas"
+    if library not in ("pandas", "polars") and hasattr(frame, "__arrow_c_stream__"):
+        try:
+            return pl.DataFrame(frame), "arrow"
+        except pl.exceptions.SchemaError:
+            pass  # a stream of one column, which is no table
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise DataError(
+                f"the table cannot be read by Polars ({error}). Drop or convert the column."
+            ) from None
+    raise refuse_argument(
+        type(frame), "frame", "Instances.from_table", "a pandas, Polars or Arrow table"
+    )
+
+
+def _pandas_column(series: Any) -> Any:
+    """A column without pyarrow's help: numbers and times as they are, the rest as objects."""
+    import polars as pl
+
+    values = series.to_numpy()
+    if values.dtype in ("M8[s]", "m8[s]"):  # Polars starts at milliseconds
+        values = values.astype(f"{values.dtype.kind}8[ms]")
+    if values.dtype.kind in "bfiuMm":
+        return pl.Series(values)
+    nulls = series.isna().to_numpy()
+    objects = [None if null else value for null, value in zip(nulls, values, strict=True)]
+    try:
+        return pl.Series(objects)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):  # of several types, or of none
+        if all(isinstance(value, Real | None) for value in objects):
+            return pl.Series(objects, dtype=pl.Float64, strict=False)
+        return pl.Series(objects, dtype=pl.Object)
+
+
+def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
+    """Codes 0, 1, ... in order of first appearance, and what they stand for."""
+    column = table[name].alias("key")
+    if str(column.dtype) == "Object" or (role == "item" and column.dtype.is_nested()):
+        raise DataError(
+            f"{role} column {name!r} holds {column.dtype}, which cannot name the {role}s. "
+            "Turn it into text first, in pandas with .astype(str)."
+        )
+    null = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
+    if null.any():
+        row = int(null.arg_max())
+        raise DataError(
+            f"{role} column {name!r} is null in row {row} of the table. "
+            f"Every row must have its {role}: fill it, or drop the row."
+        )
+    labels = column.unique(maintain_order=True)
+    lookup = labels.to_frame().with_row_index("code")
+    joined = column.to_frame().join(lookup, on="key", how="left", maintain_order="left")
+    return joined["code"].to_numpy().astype(np.int64), labels
+
+
+def _items(table: Any, name: str) -> tuple[Integers, tuple[Any, ...]]:
+    """Codes in sorted order, so that a table's row order never changes how a tie is broken."""
+    codes, labels = _codes(table, name, "item")
+    order = labels.arg_sort().to_numpy()
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[codes], tuple(labels.gather(order).to_list())
+
+
+def _numbers(table: Any, name: str) -> Floats:
+    """A column of numbers; nulls become NaN."""
+    import polars as pl
+
+    column = table[name]
+    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
+        raise DataError(f"column {name!r} holds {column.dtype}. It must hold numbers.")
+    return numeric(column.cast(pl.Float64).fill_null(np.nan).to_numpy(), f"column {name!r}")
+
+
+def _optional(table: Any, name: str | None) -> Floats | None:
+    return None if name is None else _numbers(table, name)
+
+
+def _constant(
+    values: NDArray[Any] | None, offsets: Integers, labels: Any, name: str | None
+) -> NDArray[Any] | None:
+    """One value per instance, refused where rows of an instance differ."""
+    if values is None:
+        return None
+    first = values[offsets[:-1]]
+    expected = np.repeat(first, np.diff(offsets))
+    differs = (values != expected) & ((values == values) | (expected == expected))
+    if differs.any():
+        instance = int(np.searchsorted(offsets, np.argmax(differs), side="right")) - 1
+        raise DataError(
+            f"column {name!r} differs between rows of instance {labels[instance]!r}. "
+            "It must be constant within an instance."
+        )
+    return first
+
+
+def _table_clusters(
+    table: Any, name: str | None, rows: Integers, offsets: Integers, labels: Any
+) -> Integers | None:
+    if name is None:
+        return None
+    codes, _ = _codes(table, name, "cluster")
+    return _constant(codes[rows], offsets, labels, name)
+
+
+def _refuse_repeated_items(instances: Instances) -> None:
+    if instances.item is None or instances.item_names is None:
+        return
+    same = (np.diff(instances.item) == 0) & (np.diff(instances.instance) == 0)
+    if same.any():
+        flat = int(np.argmax(same)) + 1
+        raise DataError(
+            f"item {instances.item_names[instances.item[flat]]!r} is offered twice, again at "
+            f"{instances.where_flat(flat)}. An instance offers an item once: drop the row."
+        )

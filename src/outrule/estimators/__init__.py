@@ -1,0 +1,1 @@
+"""The scikit-learn classes: thin shells around a `Model`."""

@@ -1,0 +1,1 @@
+"""What a fit leaves behind: a frozen `Model`, its file format, and spec files."""

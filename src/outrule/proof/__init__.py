@@ -1,0 +1,1 @@
+"""Confidence bounds, the certificate they make, and its verification by independent code."""

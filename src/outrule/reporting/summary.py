@@ -1,0 +1,406 @@
+"""The summary: a calibrator and held-out instances enter, one dict of plain values leaves."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import outrule
+from outrule.calibration.audit import OPTIMISER
+from outrule.calibration.check import FreshBatches
+from outrule.calibration.loop import Round, Status
+from outrule.data.instances import Instances
+from outrule.data.origin import ArrayOrigin, TableOrigin
+from outrule.errors import DataError, refuse_argument
+from outrule.model.codec import model_fingerprint
+from outrule.model.model import Model, columns
+from outrule.proof.certificate import Certificate, certify, fitted_model, verdict
+from outrule.proof.confidence import Estimate
+from outrule.rules.rules import Fixed, Multiplier, Rule
+
+if TYPE_CHECKING:
+    from outrule.estimators.calibrator import DecisionCalibrator
+
+FORMAT = 1
+LONGEST = 120  # characters of a definition; text rules are shown whole
+VALUES = {
+    "plain": "plain optimiser, original predictions",
+    "best_rule": "best rule, picked in training",
+    "isotonic": "plain optimiser, isotonic regression",
+    "calibrated": "plain optimiser, calibrated by outrule",
+    "oracle": "oracle that knows the outcomes",
+}
+STATUS = {
+    Status.CONVERGED: "no violation above the threshold was left",
+    Status.MAX_ROUNDS: "the rounds were used up",
+    Status.OUT_OF_DATA: "no whole batch of data was left",
+    Status.VALIDATION: "the squared error of the validation part no longer fell",
+}
+READING = {
+    "Value": "The sum of the outcomes of the items a decision takes, as a mean per instance, in "
+    "the units of the data. More is better.",
+    "Verdict": "Pass: with the stated confidence the plain optimiser on the calibrated predictions "
+    "is worth at least as much as every rule, less the tolerated margin. Fail: some rule is worth "
+    "more than that. Inconclusive: there are too few observations to say.",
+    "Margin": "Epsilon times the width of the value range: what the optimiser may lack to the best "
+    "rule.",
+    "Gap": "The smallest difference to a rule, which is that to the rule that did best on these "
+    "data, and the smallest lower bound of all differences.",
+    "Difference to a rule": "Value of the calibrated optimiser less that of the rule, on the same "
+    "instances. The confidence is shared over the rules, so that all lower bounds hold at once.",
+    "Intervals": "Empirical Bernstein bounds. They assume independent observations and nothing "
+    "else: instances, or whole clusters where the data name them. They are wider than the usual "
+    "normal approximation.",
+    "Violation": "Outcome less prediction, summed over what a rule (or the optimiser itself) "
+    "chooses, as a mean per instance. Zero means unbiased. If no violation is larger than the "
+    "tolerance, no rule can be worth more than the optimiser by more than the margin.",
+    "Promised and kept": "What the optimiser's own choices were predicted to be worth, and what "
+    "they were worth. Choosing the largest predictions favours those that are too large: the "
+    "winner's curse. After calibration the two should agree.",
+    "Best rule": "Picked by its value in training, as one would pick it in practice; on held-out "
+    "data another rule may be better. The verdict compares with every rule.",
+    "Oracle": "The optimiser on the outcomes themselves: a ceiling that no prediction reaches.",
+    "Limits": "The figures hold for data like these held-out instances. Nothing here can tell "
+    "whether some of them were used in training, but for the very same data, which is refused.",
+}
+
+
+def summarise(
+    calibrator: DecisionCalibrator, instances: Instances, certificate: Certificate | None = None
+) -> dict[str, Any]:
+    """Everything a report shows, as plain values that JSON can hold, without NaN.
+
+    Parameters
+    ----------
+    calibrator : a fitted DecisionCalibrator
+    instances : Instances that ``fit`` never saw, with outcomes
+    certificate : Certificate, optional
+        Of this model on these instances, by their fingerprints; its figures are taken as they are
+        (:func:`outrule.verify` derives them again). Made here, with confidence 0.95, if not given.
+
+    Returns
+    -------
+    dict with the keys below; an *interval* is a dict of ``mean``, ``lower`` and ``upper``. All
+    values are means per held-out instance in the caller's units, but for those of training, which
+    say so.
+
+    format, library : version of this layout, and of the library
+    verdict : ``verdict`` ("pass", "inconclusive", "fail"), ``sentence``, ``epsilon``, ``margin``,
+        ``confidence``, ``gap``, ``gap_lower``, ``closest_rule``, ``needed``, ``n_instances``,
+        ``n_observations``, ``improvement`` (interval) over the plain optimiser
+    values : list of ``name`` (plain, best_rule, isotonic, calibrated, oracle), ``label``, interval
+    rules : list of ``name``, ``kind``, ``text``, ``value_in_training``, ``value``, ``difference``
+        (interval: the calibrated optimiser less the rule), ``verdict``; in the model's order
+    violations : list of ``test``, ``kind`` ("rule" or "optimiser"), ``before``, ``after``
+        (intervals); the optimiser's own test is the last
+    promises : ``before`` and ``after``, each ``predicted`` and ``realised``
+    squared_error : ``before`` and ``after``
+    rounds : the history of training: ``round``, ``test``, ``violation``, ``step``,
+        ``squared_error`` (before the patch) and ``n``
+    ledger : ``tests``, a list of the tests that were patched, most worth first, with ``test``,
+        ``kind``, ``n_patches``, ``sum_of_steps``, ``sum_of_lengths``, ``fall`` (what the patches
+        took off the squared error in training; None where no later round says) and
+        ``n_unmeasured``; ``n_patches``, ``fall``, ``n_tests``, ``noisy`` and a ``note``
+    data, model : the cards
+    reading : list of ``term``, ``text``
+
+    Examples
+    --------
+    >>> import outrule
+    >>> rules = [outrule.Fixed(0), outrule.Fixed(1)]
+    >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=0.05)
+    >>> calibrator = calibrator.fit(*outrule.worlds.two_arms(10_000, seed=0, epsilon=0.3))
+    >>> new = outrule.worlds.two_arms(10_000, seed=1, epsilon=0.3)
+    >>> summary = summarise(calibrator, outrule.Instances.from_arrays(*new))
+    >>> summary["verdict"]["verdict"], [row["name"] for row in summary["rules"]]
+    ('pass', ['always 0', 'always 1'])
+    """
+    model = fitted_model(calibrator, "summarise")
+    if not isinstance(instances, Instances):
+        expected = "Instances, as Instances.from_table makes them"
+        raise refuse_argument(instances, "instances", "summarise", expected)
+    if certificate is None:
+        certificate = certify(calibrator, instances)
+    else:
+        _check_origin(certificate, calibrator, instances)
+    return {
+        "format": FORMAT,
+        "library": outrule.__version__,
+        "verdict": _verdict(certificate),
+        "values": [
+            {"name": name, "label": label, **_interval(getattr(certificate, name))}
+            for name, label in VALUES.items()
+        ],
+        "rules": _rules(certificate, model),
+        "violations": [
+            {
+                "test": row.test,
+                "kind": "rule" if number < len(model.rules) else "optimiser",
+                "before": _interval(row.before),
+                "after": _interval(row.after),
+            }
+            for number, row in enumerate(certificate.violations)
+        ],
+        "promises": {
+            "before": vars(certificate.promise_before).copy(),
+            "after": vars(certificate.promise_after).copy(),
+        },
+        "squared_error": {
+            "before": certificate.squared_error_before,
+            "after": certificate.squared_error_after,
+        },
+        "rounds": (rounds := [_round(number, row) for number, row in enumerate(model.history)]),
+        "ledger": _ledger(calibrator, rounds),
+        "data": _data_card(instances, certificate),
+        "model": _model_card(calibrator, certificate),
+        "reading": [{"term": term, "text": text} for term, text in READING.items()],
+    }
+
+
+def check_summary(summary: Any, owner: str) -> Mapping[str, Any]:
+    """Refuse what is not a summary of this version."""
+    if not isinstance(summary, Mapping):
+        expected = "the dict that summarise returned"
+        raise refuse_argument(type(summary).__name__, "summary", owner, expected)
+    if summary.get("format") != FORMAT or "verdict" not in summary:
+        raise DataError(
+            f"this is not a summary of format {FORMAT}, its format is {summary.get('format')!r}. "
+            "Make it again with summarise."
+        )
+    return summary
+
+
+def _check_origin(certificate: Any, calibrator: DecisionCalibrator, instances: Instances) -> None:
+    """A certificate must be of this model and these instances, and not of training data."""
+    if not isinstance(certificate, Certificate):
+        raise refuse_argument(
+            type(certificate).__name__, "certificate", "summarise", "a Certificate or None"
+        )
+    if certificate.data != instances.fingerprint:
+        raise DataError(
+            f"the certificate is of other data: of {certificate.data[:12]}, and these instances "
+            f"are {instances.fingerprint[:12]}. Give the instances it was made from, or none."
+        )
+    if certificate.model != model_fingerprint(calibrator, certificate.library):
+        raise DataError(
+            "the certificate is of another model. Give the calibrator it was made from, or no "
+            "certificate."
+        )
+    if instances.fingerprint in calibrator.model_.fingerprints:
+        raise DataError("these are the instances that fit has seen. A report needs held-out ones.")
+
+
+def _interval(estimate: Estimate) -> dict[str, float]:
+    return {name: float(value) for name, value in estimate._asdict().items()}
+
+
+def _verdict(certificate: Certificate) -> dict[str, Any]:
+    names = "verdict epsilon margin confidence gap gap_lower closest_rule needed"
+    names += " n_instances n_observations"
+    return {
+        **{name: getattr(certificate, name) for name in names.split()},
+        "sentence": _sentence(certificate),
+        "improvement": _interval(certificate.improvement),
+    }
+
+
+def _sentence(certificate: Certificate) -> str:
+    n = len(certificate.rules)
+    every = "the rule" if n == 1 else f"every one of the {n:,} rules"
+    sure, margin = (
+        f"With {100 * certificate.confidence:g} % confidence",
+        f"{certificate.margin:,g}",
+    )
+    optimiser = "the plain optimiser on the calibrated predictions"
+    if certificate.verdict == "pass":
+        return f"{sure}, {optimiser} is worth at least as much as {every}, up to {margin}."
+    if certificate.verdict == "fail":
+        better = "the rule" if n == 1 else "some rule"
+        return f"{sure}, {better} is worth more than {optimiser}, by more than {margin}."
+    observations = f"{certificate.n_observations:,} observations"
+    if certificate.needed is None:
+        more = "How many would settle it cannot be said from them."
+    else:
+        more = f"About {certificate.needed:,} would, if they are like these."
+    return (
+        f"These {observations} do not settle whether {optimiser} is worth at least as much as "
+        f"{every}, up to {margin}. {more}"
+    )
+
+
+def _rules(certificate: Certificate, model: Model) -> list[dict[str, Any]]:
+    trained = model.rule_values.tolist()
+    return [
+        {
+            "name": result.name,
+            "kind": type(rule).__name__,
+            "text": definition(rule),
+            "value_in_training": value,
+            "value": result.value,
+            "difference": _interval(result.difference),
+            "verdict": verdict([result.difference], certificate.margin),
+        }
+        for rule, value, result in zip(model.rules, trained, certificate.rules, strict=True)
+    ]
+
+
+def definition(rule: Rule) -> str:
+    """What a rule does, in words or in its own text."""
+    if isinstance(rule, Multiplier):
+        if isinstance(rule.vector, dict):
+            numbers = [f"{factor:g} ({name})" for name, factor in rule.vector.items()]
+        else:
+            numbers = [f"{factor:g}" for factor in rule.vector]
+        return _shorten(f"times {', '.join(numbers)}")
+    if isinstance(rule, Fixed):
+        return _shorten(f"item {rule.item}")
+    function = getattr(rule, "function", rule)
+    if callable(function):
+        return _shorten(f"function {getattr(function, '__qualname__', type(function).__name__)}")
+    return function if isinstance(function, str) else _in_words(function)
+
+
+def _in_words(thing: Any) -> str:
+    """A repr without addresses in memory, so that the same model gives the same text."""
+    return _shorten(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing)))
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _round(number: int, row: Round) -> dict[str, Any]:
+    """A row of the history; one that a damaged file brought in is refused."""
+    values = row._asdict()
+    numbers = [value for name, value in values.items() if name != "test"]
+    good = all(type(value) in (int, float) and math.isfinite(value) for value in numbers)
+    if not good or not isinstance(row.test, str | None):
+        raise DataError(f"the model's history is damaged at row {number}. Fit it again.")
+    return values
+
+
+def _ledger(calibrator: DecisionCalibrator, rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the patches of each test did, and took off the squared error."""
+    model = calibrator.model_
+    entries: dict[int, dict[str, Any]] = {}
+    for patch, fall in zip(model.patches, _falls(len(model.patches), rounds), strict=True):
+        own = patch.test == OPTIMISER
+        row = entries.setdefault(
+            patch.test,
+            {
+                "test": "optimiser" if own else model.rules[patch.test].name,
+                "kind": "optimiser" if own else "rule",
+                "n_patches": 0,
+                "sum_of_steps": 0.0,
+                "sum_of_lengths": 0.0,
+                "fall": None,
+                "n_unmeasured": 0,
+            },
+        )
+        row["n_patches"] += 1
+        row["sum_of_steps"] += patch.step
+        row["sum_of_lengths"] += abs(patch.step)
+        if fall is None:
+            row["n_unmeasured"] += 1
+        else:
+            row["fall"] = fall + (row["fall"] or 0.0)
+    tests = sorted(entries.values(), key=lambda row: -(row["fall"] or 0.0))
+    noisy = isinstance(calibrator.check, FreshBatches) or len(model.fingerprints) > 1
+    return {
+        "tests": tests,
+        "n_patches": len(model.patches),
+        "n_tests": len(model.rules) + 1,
+        "fall": sum(row["fall"] or 0.0 for row in tests),
+        "noisy": noisy,
+        "note": _note(noisy, sum(row["n_unmeasured"] for row in tests)),
+    }
+
+
+def _falls(n_patches: int, rounds: list[dict[str, Any]]) -> list[float | None]:
+    """For every patch the squared error of its round less that of the next; None without one."""
+    errors = [row["squared_error"] for row in rounds]
+    falls: list[float | None] = [
+        errors[number] - errors[number + 1] if number + 1 < len(errors) else None
+        for number, row in enumerate(rounds)
+        if row["test"] is not None
+    ]
+    falls += [None] * n_patches
+    return falls[:n_patches]  # rounds whose patches were taken back stand at the end
+
+
+def _note(noisy: bool, n_unmeasured: int) -> str:
+    words = (
+        "What a patch was worth is the fall of the squared error on the training data from its "
+        "round to the next. It says what the patch did after those before it; in another order "
+        "the same patches would share the fall differently."
+    )
+    if noisy:
+        words += (
+            " Here every round looked at other data, so that the fall also holds the difference "
+            "between two batches: single figures are noisy, and can be negative."
+        )
+    if n_unmeasured:
+        words += " The last round's patch has no later round to be measured by."
+    return words
+
+
+def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]:
+    sizes, origin = np.diff(instances.offsets), instances.origin
+    roles = columns(instances)
+    named = {} if roles is None else {role: name for role, name in vars(roles).items() if name}
+    shown: list[Any] = []
+    if isinstance(origin, TableOrigin):
+        shown = [name for name in origin.frame.columns if name not in named.values()]
+    elif isinstance(origin, ArrayOrigin):
+        shown = list(origin.columns)
+    names = instances.names_of_items
+    return {
+        "source": "table" if isinstance(origin, TableOrigin) else "arrays",
+        "n_instances": len(instances),
+        "n_items": int(sizes.sum()),
+        "mean_items": float(sizes.mean()),
+        "least_items": int(sizes.min()),
+        "most_items": int(sizes.max()),
+        "n_item_names": None if names is None else len(names),
+        "n_clusters": None if instances.cluster is None else len(np.unique(instances.cluster)),
+        "n_observations": certificate.n_observations,
+        "weighted": instances.weight is not None,
+        "roles": {role: str(name) for role, name in named.items()},
+        "other_columns": [str(name) for name in shown],
+        "value_range": [float(end) for end in instances.value_range],
+        "fingerprint": instances.fingerprint,
+    }
+
+
+def _model_card(calibrator: DecisionCalibrator, certificate: Certificate) -> dict[str, Any]:
+    model, settings = calibrator.model_, calibrator.check_parameters()
+    start = "isotonic regression of the predictions" if model.start else "the predictions"
+    return {
+        "problem": _in_words(model.problem),
+        "k": model.k,
+        "ratio": float(model.problem.ratio),
+        "n_rules": len(model.rules),
+        "kinds_of_rules": dict(Counter(type(rule).__name__ for rule in model.rules)),
+        "best_rule": certificate.best_rule_name,
+        "epsilon": model.epsilon,
+        "tolerance": model.tolerance,
+        "threshold": model.tolerance * settings.check.alert,
+        "check": _in_words(settings.check),
+        "step": _in_words(settings.step),
+        "start": "the start column of the data" if model.has_start else start,
+        "status": model.status.value,
+        "status_sentence": STATUS[model.status],
+        "n_rounds": len(model.history),
+        "n_patches": len(model.patches),
+        "max_rounds": None if calibrator.max_rounds is None else int(calibrator.max_rounds),
+        "random_state": None if calibrator.random_state is None else int(calibrator.random_state),
+        "weight_seen": model.weight_seen,
+        "library": outrule.__version__,
+        "fingerprint": certificate.model,
+        "training_fingerprints": list(model.fingerprints),
+    }

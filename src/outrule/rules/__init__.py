@@ -1,0 +1,1 @@
+"""What people decide by today: rules, their decisions, and rules written as SQL text."""

@@ -1,0 +1,277 @@
+"""Table files: what was written is read again, and each fault of a file is one sentence."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from hypothesis import given, strategies as st
+from polars.testing import assert_frame_equal
+
+from outrule.data.table_files import SUFFIXES, read_table, table_kind, write_table
+from outrule.errors import DataError
+
+FRAME = pl.DataFrame(
+    {
+        "trip": [1, 1, 2, 2],
+        "driver": ["x", "y", "x", 'a,"b"\nc'],
+        "score": [0.1, 1e-7, 1e22, None],
+        "kept": [True, False, None, True],
+        "note": ["", None, " s", "é"],
+        "nothing": [None, None, None, None],
+    }
+)
+
+
+def feed(monkeypatch, data):
+    """Give these bytes as standard input."""
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+
+
+def text_file(folder, content, name="table.csv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".CSV", ".Parquet"])
+def test_a_table_comes_back_as_it_was_written(tmp_path, suffix):
+    path = tmp_path / f"table{suffix}"
+    write_table(FRAME, path)
+    assert_frame_equal(read_table(path), FRAME)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
+def test_standard_input_is_known_by_its_first_bytes(tmp_path, monkeypatch, suffix):
+    write_table(FRAME, tmp_path / f"table{suffix}")
+    feed(monkeypatch, (tmp_path / f"table{suffix}").read_bytes())
+    assert_frame_equal(read_table("-"), FRAME)
+
+
+def test_an_arrow_stream_is_read_from_a_pipe_and_from_a_file(tmp_path, monkeypatch):
+    stream = io.BytesIO()
+    FRAME.write_ipc_stream(stream)
+    feed(monkeypatch, stream.getvalue())
+    assert_frame_equal(read_table("-"), FRAME)
+    assert_frame_equal(read_table(text_file(tmp_path, stream.getvalue(), "t.arrow")), FRAME)
+
+
+def test_standard_output_gets_csv(monkeypatch):
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=output))
+    write_table(FRAME, "-")
+    feed(monkeypatch, output.getvalue())
+    assert_frame_equal(read_table("-"), FRAME)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="named pipes of POSIX")
+def test_a_named_pipe_is_read_and_written_and_never_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    copy = (
+        "import sys; from outrule.data import table_files as files; "
+        "files.write_table(files.read_table('-'), sys.argv[1])"
+    )
+    with subprocess.Popen([sys.executable, "-c", copy, str(pipe)], stdin=subprocess.PIPE) as writer:
+        writer.stdin.write(FRAME.write_csv().encode())
+        writer.stdin.close()
+        assert_frame_equal(read_table(pipe), FRAME)
+    assert writer.returncode == 0
+    assert pipe.is_fifo()
+
+
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    write_table(FRAME, tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert_frame_equal(read_table(tmp_path / "real.csv"), FRAME)
+
+
+@given(st.lists(st.floats(width=64), min_size=1), st.sampled_from([".csv", ".parquet", ".arrow"]))
+def test_numbers_come_back_with_the_same_bits(tmp_path_factory, numbers, suffix):
+    path = tmp_path_factory.mktemp("bits") / f"table{suffix}"
+    column = np.where(np.isnan(numbers), np.nan, numbers)  # there is one NaN in a CSV
+    write_table(pl.DataFrame({"x": column}), path)
+    assert read_table(path)["x"].to_numpy().tobytes() == column.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["0", "-12", ""], [0, -12, None]),
+        (["1", "2.5"], [1.0, 2.5]),
+        ([".5", "1.", "-2E+3", "-inf"], [0.5, 1.0, -2000.0, -np.inf]),
+        (["true", "False", "TRUE"], [True, False, True]),
+        (["true", "1"], ["true", "1"]),
+        (["7", "007"], ["7", "007"]),
+        (["+4930123456"], ["+4930123456"]),
+        (["12345678901234567890", "1"], ["12345678901234567890", "1"]),
+        (["1", "A7"], ["1", "A7"]),
+        ([" 1", "2"], [" 1", "2"]),
+        (["2024-05-01"], ["2024-05-01"]),
+    ],
+)
+def test_a_column_of_csv_is_what_all_its_fields_are(tmp_path, texts, values):
+    path = text_file(tmp_path, "\n".join(["x,y", *(f"{text},0" for text in texts)]))
+    assert read_table(path)["x"].to_list() == values
+
+
+def test_a_type_that_changes_late_in_a_csv_is_noticed(tmp_path):
+    path = text_file(tmp_path, "x\n" + "1\n" * 20_000 + "0.5\n")
+    assert read_table(path)["x"][-1] == 0.5
+
+
+def test_marks_of_windows_and_empty_lines_at_the_ends_are_no_data(tmp_path):
+    path = text_file(tmp_path, b"\xef\xbb\xbf\r\na,b\r\n1,\r\n2,x\r\n\r\n\r\n")
+    assert read_table(path).to_dict(as_series=False) == {"a": [1, 2], "b": [None, "x"]}
+
+
+def test_a_csv_of_a_header_alone_has_no_rows(tmp_path):
+    assert read_table(text_file(tmp_path, "a,b\n")).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "is empty: there must be a table in it"),
+        ("\n\n", "its first line must name the columns"),
+        ("a,b\n1,2\n3\n", "has 1 fields in line 3, and 2 in its header"),
+        ("a,b\n1,2\n\n3,4\n", "has 0 fields in line 3"),
+        ("a,b\n1,2\n3,4,5\n", "has 3 fields in line 3, and 2 in its header"),
+        ('a,b\n1,"x\ny"\n3,4,5\n', "has 3 fields in line 4"),
+        ("a,b,a\n1,2,3\n", "has two columns 'a': rename or drop one"),
+        (b"a,b\n1,x\n2,caf\xe9\n", "is not UTF-8 in line 3: save it as UTF-8"),
+        (b"caf\xe9,b\n1,x\n", "is not UTF-8 in line 1"),
+        ("a,b\n1,2\n".encode("utf-16"), "is not UTF-8 in line 1"),
+        ('a,b\n1,x"y\n2,z\n', "cannot be read as CSV .*Check its quotes"),
+        ('a,b\n1,"x\n2,z\n', "cannot be read as CSV .*Check its quotes"),
+        (b"\x1f\x8b\x08rest", r"is compressed \(gzip\): unpack it, as in gunzip -c"),
+        (b"PK\x03\x04rest", "is a workbook or a zip archive: save the sheet as CSV"),
+        (b"PAR1rest", "holds Parquet, not CSV: give it that suffix"),
+        (b"a" * 200_000, "its first line must name the columns"),
+    ],
+)
+def test_each_fault_of_a_csv_is_named(tmp_path, content, words):
+    with pytest.raises(DataError, match=rf"table\.csv .*{words}"):
+        read_table(text_file(tmp_path, content))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".feather"])
+def test_a_cut_or_foreign_binary_file_is_refused(tmp_path, suffix):
+    path = tmp_path / f"table{suffix}"
+    write_table(FRAME, path)
+    whole = path.read_bytes()
+    for part in (whole[:-9], whole[: len(whole) // 2], whole[:20], whole[:3], b"a,b\n1,2\n"):
+        path.write_bytes(part)
+        with pytest.raises(DataError, match=r"is not a file of .* or it"):
+            read_table(path)
+    path.write_bytes(b"")
+    with pytest.raises(DataError, match="is empty"):
+        read_table(path)
+
+
+def test_feather_of_the_first_version_is_named(tmp_path):
+    with pytest.raises(DataError, match="is Feather of version 1: write version 2"):
+        read_table(text_file(tmp_path, b"FEA1\0\0\0\0rest", "t.feather"))
+
+
+def test_two_columns_of_one_name_are_refused_in_binary_files_too(tmp_path):
+    table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pa.parquet.write_table(table, tmp_path / "t.parquet")
+    pa.feather.write_feather(table, tmp_path / "t.feather")
+    for name in ("t.parquet", "t.feather"):
+        with pytest.raises(DataError, match=f"{name}.* two columns of one name"):
+            read_table(tmp_path / name)
+
+
+def test_a_damaged_binary_file_gives_a_frame_or_a_data_error(tmp_path, capfd):
+    generator = np.random.default_rng(0)
+    for suffix in (".parquet", ".arrow"):
+        path = tmp_path / f"table{suffix}"
+        write_table(FRAME, path)
+        whole = path.read_bytes()
+        for number in range(150):
+            damaged = bytearray(whole)
+            for place in generator.integers(len(whole), size=1 + number % 4):
+                damaged[place] = int(generator.integers(256))
+            path.write_bytes(damaged)
+            with contextlib.suppress(DataError):
+                read_table(path)
+    capfd.readouterr()  # what a panic of Polars printed
+
+
+def test_what_is_not_there_and_what_is_a_folder_is_said(tmp_path):
+    with pytest.raises(DataError, match=r"nothing\.csv cannot be read: No such file"):
+        read_table(tmp_path / "nothing.csv")
+    with pytest.raises(DataError, match="is a folder: name one file in it"):
+        read_table(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["table.xlsx", "table", "table.csv.gz"])
+def test_an_unknown_suffix_lists_the_known_ones(tmp_path, name):
+    path = text_file(tmp_path, "a\n1\n", name)
+    known = r"The known ones are: \.parquet, \.csv, \.tsv, \.arrow, \.feather, \.ipc"
+    for act in (read_table, table_kind, lambda path: write_table(FRAME, path)):
+        with pytest.raises(DataError, match=known):
+            act(path)
+    assert path.read_bytes() == b"a\n1\n"
+
+
+def test_a_star_in_a_name_is_a_star(tmp_path):
+    write_table(FRAME, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_table(tmp_path / "*.parquet")
+
+
+@pytest.mark.parametrize("column", [[[1, 2]], [{"a": 1}], [b"x"]])
+def test_a_column_that_csv_cannot_hold_is_named(tmp_path, column):
+    with pytest.raises(DataError, match=r"column 'tags' holds .*, which CSV cannot hold: write"):
+        write_table(pl.DataFrame({"tags": column}), tmp_path / "t.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(DataError, match=r"t\.csv cannot be written: No such file or directory"):
+        write_table(FRAME, tmp_path / "nowhere" / "t.csv")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_device_is_said():
+    with pytest.raises(DataError, match="cannot be written: No space left on device"):
+        write_table(FRAME, "/dev/full")
+
+
+FULL_DISK = """
+import resource, sys
+import numpy as np, polars as pl
+from outrule.errors import DataError
+from outrule.data.table_files import write_table
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    write_table(pl.DataFrame({"x": np.random.default_rng(0).random(200_000)}), sys.argv[1])
+except DataError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
+def test_a_disk_that_fills_up_leaves_the_old_file_and_no_other(tmp_path, suffix):
+    path = tmp_path / f"table{suffix}"
+    write_table(FRAME, path)
+    words = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, check=True
+    ).stdout
+    assert words == f"{path} cannot be written: File too large.\n"
+    assert_frame_equal(read_table(path), FRAME)
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,612 @@
+"""The command line: the newcomer's path, exit codes, pipes, and a sentence for each fault."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from typer.testing import CliRunner
+
+import outrule
+from outrule.cli import app
+from outrule.data.table_files import read_table, write_table
+
+GOLDEN = Path(__file__).parent / "golden"
+
+SPEC = """
+epsilon = 0.05
+
+[problem]
+kind = "best action"
+
+[data]
+instance = "trip"
+item = "driver"
+prediction = "score"
+outcome = "completed"
+
+[[rules]]
+name = "no long pickups"
+weight = "CASE WHEN pickup_km > 3 THEN 0.5 * score ELSE score END"
+
+[[rules]]
+name = "the closest driver"
+weight = "1 / (1 + pickup_km)"
+"""
+
+
+def trips(seed, n=2000):
+    """Five drivers per trip; the score does not know that long pickups are often cancelled."""
+    generator = np.random.default_rng(seed)
+    km = generator.gamma(2.0, 1.5, 5 * n).round(2)
+    quality = generator.random(5 * n)
+    chance = quality * np.where(km > 3, 0.3, 0.9)
+    score = np.clip(quality + generator.normal(0, 0.05, 5 * n), 0, 1)
+    return pl.DataFrame(
+        {
+            "trip": np.repeat(np.arange(n) + 10_000 * seed, 5),
+            "driver": np.tile(["ann", "bob", "cem", "dag", "eve"], n),
+            "pickup_km": km,
+            "score": score,
+            "completed": (generator.random(5 * n) < chance).astype(int),
+        }
+    )[generator.permutation(5 * n)]
+
+
+def run(*words, given=None):
+    """The command in this process."""
+    return CliRunner().invoke(app, [str(word) for word in words], input=given)
+
+
+def run_outside(*words, given=None, **options):
+    """The command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "outrule", *map(str, words)],
+        input=given,
+        capture_output="stdout" not in options,
+        **options,
+    )
+
+
+def refused(result, *words):
+    """Exit code 2, and one sentence that says all of these."""
+    assert result.exit_code == 2, (result.stdout, result.stderr)
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    for some in words:
+        assert str(some) in result.stderr
+    return True
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables of the past, of later and of today (without outcomes), a spec and a model."""
+    folder = tmp_path_factory.mktemp("trips")
+    write_table(trips(1), folder / "past.csv")
+    write_table(trips(2), folder / "later.csv")
+    write_table(trips(3, 50).drop("completed"), folder / "today.csv")
+    (folder / "spec.toml").write_text(SPEC)
+    fitted = run(
+        "fit", folder / "past.csv", "--spec", folder / "spec.toml", "-o", folder / "model.json"
+    )
+    assert fitted.exit_code == 0, fitted.stderr
+    return folder
+
+
+def test_the_path_of_a_newcomer(folder, tmp_path):
+    spec, model, page = folder / "spec.toml", tmp_path / "model.json", tmp_path / "report.html"
+    commands = [
+        ("fit", folder / "past.csv", "--spec", spec, "-o", model),
+        ("certify", model, folder / "later.csv", "-o", tmp_path / "certificate.json"),
+        ("predict", model, folder / "today.csv", "-o", tmp_path / "today.parquet"),
+        ("decide", model, folder / "today.csv", "-o", tmp_path / "decisions.csv"),
+        ("report", model, folder / "later.csv", "-o", page),
+    ]
+    for command in commands:
+        result = run(*command)
+        assert result.exit_code == 0, result.stderr
+        assert result.stderr == ""
+        assert result.stdout
+    certificate = outrule.Certificate.from_json((tmp_path / "certificate.json").read_text())
+    assert certificate.verdict == "pass"
+    assert certificate.improvement.lower > 0.05
+    decisions = read_table(tmp_path / "decisions.csv")
+    assert (decisions.group_by("trip").agg(pl.col("chosen").sum())["chosen"] == 1).all()
+    assert "no long pickups" in page.read_text()
+
+
+def test_fit_prints_what_was_gained_in_training(folder, tmp_path):
+    model = tmp_path / "model.json"
+    command = ("fit", folder / "past.csv", "--spec", folder / "spec.toml", "-o", model)
+    people = run(*command)
+    assert "2 rules, 2,000 instances, 10,000 rows" in people.stdout
+    assert "no long pickups" in people.stdout
+    assert f"outrule certify {model}" in people.stdout.replace("\n", "")
+    machine = json.loads(run(*command, "--json").stdout)
+    calibrator = outrule.load(model)
+    assert list(machine) == [
+        "model",
+        "instances",
+        "rows",
+        "rules",
+        "rounds",
+        "patches",
+        "status",
+        "epsilon",
+        "tolerance",
+        "best_rule",
+        "values",
+        "warnings",
+    ]
+    assert (machine["instances"], machine["rows"], machine["rules"]) == (2000, 10_000, 2)
+    assert machine["rounds"] == len(calibrator.history_)
+    assert machine["patches"] == len(calibrator.patches_)
+    assert (machine["status"], machine["warnings"]) == ("converged", [])
+    assert machine["best_rule"] == "no long pickups"
+    values = machine["values"]
+    assert values["plain"] + 0.05 < values["best_rule"] <= values["calibrated"] + 0.05
+    assert values["best_rule"] == pytest.approx(calibrator.rule_values_.max())
+    for value in values.values():
+        assert f"{value:.4f}" in people.stdout
+
+
+def test_epsilon_of_the_command_goes_before_that_of_the_spec(folder, tmp_path):
+    command = ("fit", folder / "past.csv", "--spec", folder / "spec.toml", "--json")
+    result = run(*command, "-o", tmp_path / "m.json", "--epsilon", 0.5)
+    assert json.loads(result.stdout)["epsilon"] == 0.5
+    assert outrule.load(tmp_path / "m.json").epsilon == 0.5
+    result = run(*command, "-o", tmp_path / "n.json", "--epsilon", -1)
+    assert refused(result, "epsilon", "-1")
+    assert not (tmp_path / "n.json").exists()
+
+
+def test_rounds_that_run_out_are_a_sentence_and_not_a_refusal(folder, tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC + "[fit]\nmax_rounds = 1\n")
+    command = ("fit", folder / "past.csv", "--spec", tmp_path / "spec.toml", "-o")
+    result = run(*command, tmp_path / "m.json", "--epsilon", 0.001, "--json")
+    assert result.exit_code == 0
+    machine = json.loads(result.stdout)
+    assert machine["status"] == "max_rounds"
+    rounds, loss = machine["warnings"]
+    assert result.stderr == f"Warning: {rounds}\nWarning: {loss}\n"
+    assert rounds.startswith("the loop stopped with status 'max_rounds' after 1 rounds")
+
+
+def test_a_model_that_loses_to_the_plain_predictions_says_how_to_compete_with_them(
+    folder, tmp_path
+):
+    """They are no rule of their own, and a spec of poor rules lets the model fall below them."""
+    poor = SPEC[: SPEC.index("[[rules]]")] + '[[rules]]\nname = "ann"\nalways = "ann"\n'
+    rule = '[[rules]]\nname = "plain"\nweight = "score"\n'
+    for spec, warns in ((poor, True), (poor + rule, False)):
+        (tmp_path / "spec.toml").write_text(spec)
+        result = run(
+            "fit", folder / "past.csv", "--spec", tmp_path / "spec.toml", "-o", tmp_path / "m.json"
+        )
+        assert result.exit_code == 0, result.stderr
+        assert ('add a rule with weight = "score"' in result.stderr) is warns
+
+
+def test_a_model_on_standard_output_keeps_words_away_from_it(folder):
+    command = ("fit", folder / "past.csv", "--spec", folder / "spec.toml", "-o", "-")
+    result = run(*command)
+    assert result.stdout == (folder / "model.json").read_text()
+    assert "2,000 instances" in result.stderr
+    assert refused(run(*command, "--json"), "--json and '-o -'")
+
+
+def test_predict_adds_one_column_and_changes_nothing_else(folder, tmp_path):
+    today = read_table(folder / "today.csv")
+    result = run("predict", folder / "model.json", folder / "today.csv", "-o", tmp_path / "t.arrow")
+    assert result.stdout == f"250 rows, column 'calibrated' added: {tmp_path / 't.arrow'}\n"
+    written = read_table(tmp_path / "t.arrow")
+    assert_frame_equal(written.drop("calibrated"), today)
+    calibrator = outrule.load(folder / "model.json")
+    names = {"instance": "trip", "prediction": "score", "item": "driver"}
+    instances = outrule.Instances.from_table(today, **names)
+    assert written["calibrated"].to_list() == calibrator.predict(instances).to_list()
+
+
+def test_decide_marks_what_the_optimiser_chooses(folder, tmp_path):
+    command = ("decide", folder / "model.json", folder / "today.csv", "-o")
+    result = run(*command, tmp_path / "all.parquet")
+    assert result.stdout.startswith("50 instances, 50 of 250 rows chosen: ")
+    written = read_table(tmp_path / "all.parquet")
+    assert written["chosen"].dtype == pl.Boolean
+    assert_frame_equal(written.drop("chosen"), read_table(folder / "today.csv"))
+    run(*command, tmp_path / "only.parquet", "--only", "--column", "go")
+    only = read_table(tmp_path / "only.parquet")
+    assert_frame_equal(only, written.filter(pl.col("chosen")).rename({"chosen": "go"}))
+
+
+def test_outcomes_are_not_needed_and_not_looked_at(folder, tmp_path):
+    later = read_table(folder / "later.csv")
+    for name, frame in (
+        ("without", later.drop("completed")),
+        ("nonsense", later.with_columns(completed=pl.lit("unknown"))),
+    ):
+        write_table(frame, tmp_path / f"{name}.csv")
+        result = run(
+            "predict", folder / "model.json", tmp_path / f"{name}.csv", "-o", tmp_path / "out.csv"
+        )
+        assert result.exit_code == 0, result.stderr
+        assert_frame_equal(read_table(tmp_path / "out.csv").drop("calibrated"), frame)
+
+
+def test_a_column_is_only_replaced_when_asked(folder, tmp_path):
+    write_table(trips(3, 50).with_columns(calibrated=0.0), tmp_path / "t.csv")
+    command = ("predict", folder / "model.json", tmp_path / "t.csv", "-o", tmp_path / "out.csv")
+    assert refused(run(*command), "column 'calibrated' already", "--column", "--overwrite")
+    assert refused(run(*command, "--column", ""), "--column is empty")
+    assert not (tmp_path / "out.csv").exists()
+    assert run(*command, "--overwrite").exit_code == 0
+    written = read_table(tmp_path / "out.csv")
+    assert written.columns == read_table(tmp_path / "t.csv").columns
+    assert written["calibrated"].max() > 0
+
+
+def test_items_that_look_like_numbers_are_the_items_of_training(tmp_path):
+    codes = {"ann": "1", "bob": "2", "cem": "3", "dag": "4", "eve": "5"}
+    past = trips(1).with_columns(pl.col("driver").replace_strict(codes))
+    today = trips(3, 50).with_columns(pl.col("driver").replace_strict(codes))
+    write_table(past, tmp_path / "past.parquet")  # text here
+    write_table(today, tmp_path / "today.csv")  # numbers there
+    model = tmp_path / "model.json"
+    spec = tmp_path / "spec.toml"
+    spec.write_text(SPEC + "[multipliers]\nlimit = 5\n")
+    assert run("fit", tmp_path / "past.parquet", "--spec", spec, "-o", model).exit_code == 0
+    result = run("predict", model, tmp_path / "today.csv", "-o", tmp_path / "out.csv")
+    assert result.exit_code == 0, result.stderr
+    run("predict", model, tmp_path / "today.csv", "-o", tmp_path / "out.parquet")
+    assert_frame_equal(read_table(tmp_path / "out.csv"), read_table(tmp_path / "out.parquet"))
+    write_table(past.with_columns(pl.col("driver").cast(pl.Int64)), tmp_path / "past.parquet")
+    assert run("fit", tmp_path / "past.parquet", "--spec", spec, "-o", model).exit_code == 0
+    write_table(today.with_columns(driver="d" + pl.col("driver")), tmp_path / "today.csv")
+    result = run("predict", model, tmp_path / "today.csv", "-o", tmp_path / "no.csv")
+    assert refused(result, "item column 'driver' holds String, and held numbers")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda frame: frame.drop("score"), "the prediction column 'score' is missing"),
+        (lambda frame: frame.drop("pickup_km"), "pickup_km"),
+        (lambda frame: frame.with_columns(score=pl.lit("high")), "'score' holds String"),
+        (lambda frame: frame.with_columns(pickup_km=pl.lit("far")), "no long pickups"),
+        (lambda frame: frame.with_columns(score=2 * pl.col("score")), "outside [0, 1]"),
+        (lambda frame: frame.head(0), "no rows"),
+        (lambda frame: frame.with_columns(driver=pl.lit("ann")), "offered twice"),
+    ],
+)
+def test_a_table_that_does_not_fit_the_model_is_refused(folder, tmp_path, change, words):
+    write_table(change(trips(3, 50)), tmp_path / "t.parquet")
+    for command in ("predict", "decide", "certify"):
+        output = tmp_path / "out.csv"
+        result = run(command, folder / "model.json", tmp_path / "t.parquet", "-o", output)
+        assert refused(result, words)
+        assert not output.exists()
+
+
+def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
+    certificate = tmp_path / "c.json"
+    command = ("certify", folder / "model.json", folder / "later.csv", "-o", certificate)
+    result = run(*command)
+    assert result.exit_code == 0
+    assert "pass: worth at least as much as every rule" in result.stdout
+    assert "gap -0.0" in result.stdout
+    for words in ("isotonic regression", "oracle", "95 % interval", "best rule on training data"):
+        assert words in result.stdout
+    machine = run(*command, "--json", "--confidence", 0.9)
+    assert outrule.Certificate.from_json(machine.stdout).confidence == 0.9
+    assert machine.stdout.strip() == certificate.read_text().strip()
+    write_table(trips(4, 30), tmp_path / "few.csv")
+    few = run("certify", folder / "model.json", tmp_path / "few.csv", "-o", certificate)
+    assert few.exit_code == 3
+    assert "observations would settle it" in few.stdout
+    assert outrule.Certificate.from_json(certificate.read_text()).verdict == "inconclusive"
+    turned = trips(5).with_columns(
+        completed=(pl.col("pickup_km") == pl.col("pickup_km").min().over("trip")).cast(pl.Int64)
+    )
+    write_table(turned, tmp_path / "turned.csv")
+    result = run("certify", folder / "model.json", tmp_path / "turned.csv", "-o", certificate)
+    assert result.exit_code == 1
+    assert "fail: worth less than some rule" in result.stdout
+    assert outrule.Certificate.from_json(certificate.read_text()).verdict == "fail"
+
+
+def test_certify_can_speak_without_writing(folder):
+    result = run("certify", folder / "model.json", folder / "later.csv")
+    assert (result.exit_code, result.stderr) == (0, "")
+    piped = run("certify", folder / "model.json", folder / "later.csv", "-o", "-")
+    assert outrule.Certificate.from_json(piped.stdout).verdict == "pass"
+    assert piped.stderr == result.stdout
+
+
+def test_certify_refuses_what_fit_has_seen_and_what_has_no_outcome(folder):
+    model = folder / "model.json"
+    assert refused(run("certify", model, folder / "past.csv"), "fit has seen")
+    assert refused(run("certify", model, folder / "today.csv"), "outcome column 'completed'")
+    result = run("certify", model, folder / "later.csv", "--confidence", 1.5)
+    assert refused(result, "confidence", "1.5")
+
+
+def test_report_writes_a_page_or_prints_its_content(folder, tmp_path):
+    model, later, page = folder / "model.json", folder / "later.csv", tmp_path / "report.html"
+    result = run("report", model, later, "-o", page)
+    assert (result.exit_code, result.stdout) == (0, f"{page} is written\n"), result.stderr
+    assert page.read_text().lstrip().lower().startswith("<!doctype html")
+    summary = json.loads(run("report", model, later, "--json").stdout)
+    assert isinstance(summary, dict)
+    assert run("report", model, later, "-o", "-").stdout.strip() == page.read_text().strip()
+    assert refused(run("report", model, later), "give -o REPORT.html, or --json")
+    surer = json.loads(run("report", model, later, "--confidence", 0.99, "--json").stdout)
+    assert surer["verdict"]["confidence"] == 0.99
+    assert surer["verdict"]["gap_lower"] < summary["verdict"]["gap_lower"]
+
+
+def test_an_output_is_never_one_of_the_inputs(folder, tmp_path):
+    (tmp_path / "link.csv").symlink_to(folder / "later.csv")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    model, later, spec = folder / "model.json", folder / "later.csv", folder / "spec.toml"
+    for command in (
+        ("predict", model, later, "-o", later),
+        ("decide", model, later, "-o", tmp_path / "link.csv"),
+        ("fit", folder / "past.csv", "--spec", spec, "-o", spec),
+        ("fit", folder / "past.csv", "--spec", spec, "-o", folder / "past.csv"),
+        ("certify", model, later, "-o", model),
+        ("report", model, later, "-o", later),
+    ):
+        assert refused(run(*command), "is read by this command")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_places_that_cannot_be_written_are_refused_before_the_work(folder, tmp_path):
+    model, today = folder / "model.json", folder / "today.csv"
+    for output, words in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "nowhere" / "t.csv", "make the folder first"),
+        (tmp_path / "t.xlsx", "The known ones are: .parquet, .csv"),
+    ):
+        assert refused(run("predict", model, today, "-o", output), words)
+
+
+def test_what_cannot_be_read_is_refused(folder, tmp_path):
+    model, today, output = folder / "model.json", folder / "today.csv", tmp_path / "out.csv"
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(model.read_bytes()[:-100])
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1 and no more")
+    for command, words in (
+        (("predict", tmp_path / "no.json", today), "no.json: No such file or directory"),
+        (("predict", tmp_path, today), "Is a directory"),
+        (("predict", cut, today), "is not a model file of outrule, or it is damaged"),
+        (("predict", today, today), "is not a model file of outrule"),
+        (("predict", model, tmp_path / "no.csv"), "no.csv cannot be read: No such file"),
+        (("predict", model, tmp_path / "cut.parquet"), "damaged or cut short"),
+        (("fit", folder / "past.csv", "--spec", tmp_path / "no.toml"), "no.toml"),
+        (("fit", tmp_path / "no.csv", "--spec", folder / "spec.toml"), "no.csv cannot be read"),
+    ):
+        assert refused(run(*command, "-o", output), words)
+    assert not output.exists()
+
+
+def test_a_rule_that_cannot_be_decided_is_refused_and_nothing_is_written(folder, tmp_path):
+    for rule, words in (
+        ('choose = "pickup_km > 1"', "'bad' chose"),
+        ('weight = "no_such_column + 1"', "no_such_column"),
+    ):
+        (tmp_path / "spec.toml").write_text(SPEC + f'[[rules]]\nname = "bad"\n{rule}\n')
+        command = ("fit", folder / "past.csv", "--spec", tmp_path / "spec.toml", "-o")
+        assert refused(run(*command, tmp_path / "m.json"), words)
+    assert [path.name for path in tmp_path.iterdir()] == ["spec.toml"]
+
+
+def test_items_that_a_model_file_cannot_hold_are_refused_before_the_work(tmp_path):
+    frame = trips(1, 100).with_columns(pl.lit("2026-05-01").str.to_date().alias("day"))
+    frame = frame.with_columns(day=pl.col("day") + pl.duration(days=pl.int_range(500)))
+    write_table(frame, tmp_path / "t.parquet")
+    (tmp_path / "spec.toml").write_text(SPEC.replace('"driver"', '"day"'))
+    result = run(
+        "fit", tmp_path / "t.parquet", "--spec", tmp_path / "spec.toml", "-o", tmp_path / "m.json"
+    )
+    assert refused(result, "cannot be written to a model file")
+
+
+def test_models_with_functions_or_without_columns_are_for_python(folder, tmp_path):
+    frame = trips(1, 100)
+    names = {"instance": "trip", "prediction": "score", "outcome": "completed"}
+    instances = outrule.Instances.from_table(frame, **names)
+    rule = outrule.Reweight("by hand", lambda view: view["score"])
+    model = tmp_path / "model.json"
+    outrule.DecisionCalibrator(outrule.BestAction(), [rule], 0.5).fit(instances).save(model)
+    command = ("predict", model, folder / "today.csv", "-o", tmp_path / "out.csv")
+    assert refused(run(*command), "needs the Python function of 'by hand'", "as an expression")
+    command = ("predict", GOLDEN / "model_1.json", *command[2:])
+    assert refused(run(*command), "was fitted on arrays, which have no names of columns")
+    content = json.loads((folder / "model.json").read_text()) | {"format": 1}
+    del content["columns"], content["feature_names"]
+    model.write_text(json.dumps(content))
+    command = ("predict", model, *command[2:])
+    assert refused(run(*command), "does not name the columns of its table", "fit it again")
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "certify", "report"])
+def test_a_disk_that_fills_up_leaves_no_file(folder, tmp_path, monkeypatch, command):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    words = {
+        "fit": ("fit", folder / "past.csv", "--spec", folder / "spec.toml"),
+        "predict": ("predict", folder / "model.json", folder / "today.csv"),
+        "certify": ("certify", folder / "model.json", folder / "later.csv"),
+        "report": ("report", folder / "model.json", folder / "later.csv"),
+    }[command]
+    monkeypatch.setattr(os, "fsync", fail)
+    output = tmp_path / "out.csv"
+    assert refused(run(*words, "-o", output), f"{output} cannot be written: No space left")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_fault_of_our_own_is_no_verdict(folder, monkeypatch):
+    def fail(*_, **__):
+        raise ZeroDivisionError("our fault")
+
+    monkeypatch.setattr(outrule.proof.certificate, "certify", fail)
+    result = run("certify", folder / "model.json", folder / "later.csv")
+    assert result.exit_code == 70
+    assert "ZeroDivisionError: our fault" in result.stderr
+    for error, code, words in (
+        (MemoryError(), 2, "Error: there is not enough memory for this.\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (BrokenPipeError(32, "Broken pipe"), 2, ""),
+    ):
+        monkeypatch.setattr(
+            outrule.proof.certificate, "certify", lambda *_, e=error, **__: throw(e)
+        )
+        result = run("certify", folder / "model.json", folder / "later.csv")
+        assert (result.exit_code, result.stderr) == (code, words)
+
+
+def throw(error):
+    raise error
+
+
+def test_names_from_a_file_cannot_steer_the_terminal(folder, tmp_path):
+    content = (folder / "model.json").read_text().replace("no long pickups", "\\u001b[2Jno [b]pick")
+    (tmp_path / "m.json").write_text(content)
+    result = run("certify", tmp_path / "m.json", folder / "later.csv")
+    assert result.exit_code == 0, result.stderr
+    assert "\x1b" not in result.stdout
+    assert "?[2Jno [b]pick" in result.stdout
+
+
+# In processes of their own.
+
+
+def test_tables_flow_through_pipes(folder):
+    today = (folder / "today.csv").read_bytes()
+    calibrated = run_outside("predict", folder / "model.json", "-", "-o", "-", given=today)
+    assert calibrated.returncode == 0, calibrated.stderr
+    assert calibrated.stdout.startswith(b"trip,driver,pickup_km,score,calibrated\n")
+    assert calibrated.stderr == b"250 rows, column 'calibrated' added\n"
+    decided = run_outside("decide", folder / "model.json", "-", "-o", "-", given=calibrated.stdout)
+    assert decided.returncode == 0, decided.stderr
+    assert decided.stdout.count(b"true\n") == 50
+
+
+def test_exit_codes_reach_the_shell(folder, tmp_path):
+    write_table(trips(4, 30), tmp_path / "few.csv")
+    for table, code in (("later.csv", 0), ("nothing.csv", 2)):
+        result = run_outside("certify", folder / "model.json", folder / table)
+        assert result.returncode == code, result.stderr
+        assert b"Traceback" not in result.stderr
+    assert run_outside("certify", folder / "model.json", tmp_path / "few.csv").returncode == 3
+    assert run_outside("certify").returncode == 2
+    assert run_outside("nonsense").returncode == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_standard_output_is_said_once(folder):
+    with Path("/dev/full").open("wb") as full:
+        for command in (
+            ("certify", folder / "model.json", folder / "later.csv"),
+            ("predict", folder / "model.json", folder / "today.csv", "-o", "-"),
+        ):
+            result = run_outside(*command, stdout=full, stderr=subprocess.PIPE)
+            assert result.returncode == 2
+            assert result.stderr.startswith(b"Error: ")
+            assert b"No space left on device" in result.stderr
+            assert result.stderr.count(b"\n") == 1
+    for output in ("/dev/full", "/dev/null"):
+        result = run("predict", folder / "model.json", folder / "today.csv", "-o", output)
+        assert result.exit_code == (2 if output == "/dev/full" else 0)
+        assert Path(output).is_char_device()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of POSIX")
+def test_a_pipe_that_closes_early_is_no_traceback(folder):
+    command = [sys.executable, "-m", "outrule", "predict", str(folder / "model.json")]
+    command += [str(folder / "later.csv"), "-o", "-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        words = process.stderr.read()
+    assert b"Traceback" not in words
+    assert b"Exception" not in words
+    assert process.returncode == 2
+
+
+def test_help_and_version_need_nothing_heavy():
+    heavy = "'numpy', 'polars', 'scipy', 'sklearn', 'numba', 'matplotlib'"
+    code = f"import sys, outrule.cli; sys.exit(not {{{heavy}}}.isdisjoint(sys.modules))"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_version_is_printed():
+    assert run("--version").stdout == f"outrule {outrule.__version__}\n"
+    assert run_outside("--version").stdout.decode() == f"outrule {outrule.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["fit", "predict", "decide", "certify", "report", "example", "demo", "reproduce"],
+)
+def test_the_help_of_every_command_has_an_example(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"\n  outrule {command} " in result.stdout
+    assert command in run("--help").stdout
+
+
+def test_the_example_is_one_that_the_other_commands_can_use(tmp_path):
+    result = run("example", tmp_path / "trips")
+    assert result.exit_code == 0, result.stderr
+    past, later, spec = (Path(line) for line in result.stdout.splitlines())
+    model = tmp_path / "model.json"
+    assert run("fit", past, "--spec", spec, "-o", model).exit_code == 0
+    assert run("certify", model, later).exit_code == 0
+    (tmp_path / "file").touch()
+    assert refused(run("example", tmp_path / "file"), "file: File exists")
+
+
+def test_the_demo_prints_a_table_or_a_certificate():
+    people = run("demo", "two-arms")
+    assert people.exit_code == 0, people.stderr
+    for words in ("two arms", "promised and kept", "outrule from isotonic", "certificate: pass"):
+        assert words in people.stdout
+    machine = run("demo", "two-arms", "--json")
+    assert outrule.Certificate.from_json(machine.stdout).verdict == "pass"
+    assert refused(run("demo", "chess"), "'chess' is none of best-action, matching, two-arms")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--epsilon", "many"), "'many' is no number such as 0.0625 or 1/16"),
+        (("--epsilon", "1/0"), "'1/0' is no number"),
+        (("--epsilon", "2"), "epsilon"),
+        (("--problem", "chess"), "chess"),
+        (("--regime", "lucky"), "lucky"),
+        (("--rounds", "0"), "rounds"),
+        (("--redraw",), "out"),
+    ],
+)
+def test_reproduce_refuses_settings_that_cannot_be(tmp_path, options, words):
+    result = run("reproduce", "--quick", "-o", tmp_path / "out", *options)
+    assert refused(result, words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_reproduce_can_run_what_the_paper_has_and_nothing_else(tmp_path):
+    options = ("--rounds", "4", "--items", "4", "--epsilon", "1/4", "--batch-size", "64")
+    result = run("reproduce", "--quick", "--paper", "-o", tmp_path, *options)
+    assert result.exit_code == 0, result.stderr
+    runs = pl.read_parquet(tmp_path / "runs.parquet")
+    assert set(runs["problem"]) == {"best-action", "matching"}
+    assert set(runs["regime"]) == {"brief"}
+    assert set(runs["check"]) == {"fresh batches", "commit to the best rule"}
+    assert set(runs["step"].drop_nulls()) == {"fixed"}
