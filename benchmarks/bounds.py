@@ -50,8 +50,8 @@ class DiscreteWorld:
         return outrule.Instances.from_arrays(
             self.prediction[context[group]],
             outcome[group],
-            weights=weights,
-            clusters=group if kind == "clusters" else None,
+            weight=weights,
+            cluster=group if kind == "clusters" else None,
         )
 
     def true_differences(self, calibrator: outrule.DecisionCalibrator) -> np.ndarray:

@@ -78,7 +78,7 @@ def test_the_order_of_a_tables_rows_does_not_matter(order):
 
 
 def test_weights_weigh_instances():
-    instances = outrule.Instances.from_arrays(PREDICTIONS, OUTCOMES, weights=[3.0, 1.0])
+    instances = outrule.Instances.from_arrays(PREDICTIONS, OUTCOMES, weight=[3.0, 1.0])
     assert metrics.value(instances, decisions=DECISIONS) == (3 * 1.5 + 1.0) / 4
     assert metrics.squared_error(instances) == (3 * 0.5625 + 0.75) / 4
     assert metrics.squared_error(instances, per_entry=True) == (3 * 0.5625 + 0.75) / 12
@@ -130,7 +130,7 @@ def test_gap_and_improvement_are_those_of_the_certificate(value_range):
         return outrule.Instances.from_arrays(
             low + (high - low) * shifted,
             outcomes,
-            weights=generator.choice([0.0, 1.0, 2.0], n),
+            weight=generator.choice([0.0, 1.0, 2.0], n),
             value_range=value_range,
         )
 

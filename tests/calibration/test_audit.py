@@ -53,8 +53,8 @@ def test_the_order_of_instances_changes_no_bit_even_with_weights(case, data):
     weights = np.array(data.draw(st.lists(strategies.weight, min_size=n, max_size=n)))
     order = np.array(data.draw(st.permutations(range(n))))
     shuffled = case._replace(predictions=case.predictions[order], outcomes=case.outcomes[order])
-    _, found = look(case, weights=weights)
-    _, again = look(shuffled, weights=weights[order])
+    _, found = look(case, weight=weights)
+    _, again = look(shuffled, weight=weights[order])
     assert found.violations.tolist() == again.violations.tolist()
     assert found.sizes.tolist() == again.sizes.tolist()
     assert found.squared_error == again.squared_error
@@ -66,12 +66,12 @@ def test_the_order_of_many_instances_changes_no_bit_though_float_sums_would_diff
     weights = generator.exponential(size=3000)
     rules = outrule.multipliers(4, limit=50)
     case = strategies.Case(outrule.TopK(2), rules, predictions, outcomes)
-    found = look(case, weights=weights)[1].violations.tolist()
+    found = look(case, weight=weights)[1].violations.tolist()
     sums = set()
     for _ in range(5):
         order = generator.permutation(3000)
         shuffled = case._replace(predictions=predictions[order], outcomes=outcomes[order])
-        assert look(shuffled, weights=weights[order])[1].violations.tolist() == found
+        assert look(shuffled, weight=weights[order])[1].violations.tolist() == found
         sums.add(weights[order].sum())
     assert len(sums) > 1
 
@@ -108,7 +108,7 @@ def test_integer_weights_count_as_repeated_instances(case, data):
     weights[0] += 1
     rows = np.repeat(np.arange(n), weights)
     repeated = case._replace(predictions=case.predictions[rows], outcomes=case.outcomes[rows])
-    part, found = look(case, weights=weights)
+    part, found = look(case, weight=weights)
     other, again = look(repeated)
     np.testing.assert_allclose(found.violations, again.violations, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.sizes, again.sizes, rtol=0, atol=1e-9)
@@ -137,9 +137,9 @@ def test_sensitivity_is_what_the_heaviest_observation_can_change():
     predictions = np.full((4, 6), 0.5)
     case = strategies.Case(outrule.TopK(2), (outrule.Fixed(0),), predictions, predictions)
     assert look(case)[1].sensitivity == pytest.approx(2 * 2 / 4)
-    assert look(case, weights=[1, 1, 1, 5])[1].sensitivity == pytest.approx(2 * 2 * 5 / 8)
-    assert look(case, clusters=["a", "b", "b", "b"])[1].sensitivity == pytest.approx(4 * 3 / 4)
-    both = look(case, weights=[1, 1, 1, 5], clusters=["a", "a", "a", "b"])[1]
+    assert look(case, weight=[1, 1, 1, 5])[1].sensitivity == pytest.approx(2 * 2 * 5 / 8)
+    assert look(case, cluster=["a", "b", "b", "b"])[1].sensitivity == pytest.approx(4 * 3 / 4)
+    both = look(case, weight=[1, 1, 1, 5], cluster=["a", "a", "a", "b"])[1]
     assert both.sensitivity == pytest.approx(4 * 5 / 8)
 
 
@@ -148,11 +148,11 @@ def test_one_observation_changes_a_violation_by_no_more_than_the_sensitivity():
     predictions, outcomes = generator.random((8, 6)), generator.random((8, 6))
     weights = generator.random(8) + 0.1
     case = strategies.Case(outrule.TopK(2), outrule.multipliers(6, limit=9), predictions, outcomes)
-    _, before = look(case, weights=weights)
+    _, before = look(case, weight=weights)
     for i in range(8):
         extreme = outcomes.copy()
         extreme[i] = generator.integers(0, 2, size=6)
-        _, after = look(case._replace(outcomes=extreme), weights=weights)
+        _, after = look(case._replace(outcomes=extreme), weight=weights)
         change = np.abs(after.violations - before.violations).max()
         assert change <= before.sensitivity + 1e-12
 

@@ -391,7 +391,7 @@ def test_weights_and_the_simplex_have_no_ledger(kind):
     if kind == "simplex":
         problem, weights = outrule.Classification(), None
         outcomes = np.eye(3)[np.arange(30) % 3]
-    instances = outrule.Instances.from_arrays(predictions, outcomes, weights=weights)
+    instances = outrule.Instances.from_arrays(predictions, outcomes, weight=weights)
     rules = outrule.multipliers(3, limit=5)
     source = sources.SameData(prepare(instances, problem, rules), instances.prediction, problem)
     assert source.ledger is None

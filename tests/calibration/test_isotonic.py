@@ -52,10 +52,10 @@ def test_an_outcome_does_not_influence_the_start_of_its_own_instance(isotonic):
 def test_an_outcome_does_not_influence_the_start_of_its_own_cluster():
     predictions, outcomes = draw()
     clusters = np.arange(60) // 6
-    start = cross_fit(outrule.Isotonic(), data(predictions, outcomes, clusters=clusters))
+    start = cross_fit(outrule.Isotonic(), data(predictions, outcomes, cluster=clusters))
     changed = outcomes.copy()
     changed[12] = 1 - changed[12]  # instances 12 to 17 are one cluster
-    again = cross_fit(outrule.Isotonic(), data(predictions, changed, clusters=clusters))
+    again = cross_fit(outrule.Isotonic(), data(predictions, changed, cluster=clusters))
     same = (again == start).reshape(predictions.shape).all(axis=1)
     assert same[12:18].all()
     assert not same.all()
@@ -91,7 +91,7 @@ def test_weights_count_as_repeated_instances():
     predictions, outcomes = draw(30)
     weights = np.arange(30) % 3
     rows = np.repeat(np.arange(30), weights)
-    weighted = outrule.Isotonic().fit(data(predictions, outcomes, weights=weights))
+    weighted = outrule.Isotonic().fit(data(predictions, outcomes, weight=weights))
     repeated = outrule.Isotonic().fit(data(predictions[rows], outcomes[rows]))
     new = outrule.Instances.from_arrays(draw(20, seed=5)[0])
     np.testing.assert_allclose(weighted.apply(new), repeated.apply(new), atol=1e-9)

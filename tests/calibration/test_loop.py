@@ -154,7 +154,7 @@ def test_the_values_of_rules_are_means_over_the_batches_seen():
     weights = np.linspace(0.5, 2, 100)
     check = outrule.FreshBatches(30, early_exit=False)
     fitted = calibrator(check=check).fit(predictions, outcomes, sample_weight=weights)
-    seen = outrule.Instances.from_arrays(predictions[:90], outcomes[:90], weights=weights[:90])
+    seen = outrule.Instances.from_arrays(predictions[:90], outcomes[:90], weight=weights[:90])
     expected = outrule.metrics.values_of_rules(fitted.problem, fitted.rules, seen)
     np.testing.assert_allclose(fitted.rule_values_, list(expected.values()), atol=1e-9)
     assert fitted.best_rule_ == np.argmax(list(expected.values()))
@@ -294,7 +294,7 @@ def test_validation_keeps_every_instance_with_its_own_start():
 def test_validation_sets_whole_clusters_aside():
     predictions, outcomes = draw(100, 0)
     clusters = np.repeat(np.arange(5), [60, 10, 10, 10, 10])
-    instances = outrule.Instances.from_arrays(predictions, outcomes, clusters=clusters)
+    instances = outrule.Instances.from_arrays(predictions, outcomes, cluster=clusters)
     sizes = set()
     for seed in range(20):
         check = outrule.Reuse(validation=0.2)

@@ -217,7 +217,7 @@ def test_one_weight_or_cluster_per_instance_is_asked_for(name):
 @pytest.mark.parametrize(("bad", "word"), [(-1.0, "-1"), (np.nan, "nan"), (np.inf, "inf")])
 def test_negative_and_infinite_weights_are_refused(bad, word):
     with refused(f"weight is {word} at instance 1. Weights must be finite and not negative."):
-        Instances.from_arrays(GOOD, weights=[1.0, bad, 2.0])
+        Instances.from_arrays(GOOD, weight=[1.0, bad, 2.0])
 
 
 @pytest.mark.parametrize("bad", [1e-101, 1e101, 5e-324])
@@ -226,14 +226,14 @@ def test_extreme_weights_are_refused(bad):
         f"weight is {bad:g} at instance 2. Weights must be zero or in [1e-100, 1e+100]: "
         "multiply all of them by one number."
     ):
-        Instances.from_arrays(GOOD, weights=[0.0, 1.0, bad])
-    assert len(Instances.from_arrays(GOOD, weights=[0.0, 1e-100, 1e100])) == 3
+        Instances.from_arrays(GOOD, weight=[0.0, 1.0, bad])
+    assert len(Instances.from_arrays(GOOD, weight=[0.0, 1e-100, 1e100])) == 3
 
 
 def test_weights_that_are_all_zero_are_refused():
     with refused("all weights are zero: at least one instance must count."):
-        Instances.from_arrays(GOOD, weights=[0, 0, 0])
-    assert Instances.from_arrays(GOOD, weights=[0, 1, 0]).weight.tolist() == [0, 1, 0]
+        Instances.from_arrays(GOOD, weight=[0, 0, 0])
+    assert Instances.from_arrays(GOOD, weight=[0, 1, 0]).weight.tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_an_instance_without_a_cluster_is_refused(clusters):
         "cluster is null at instance 1. Every instance must have a cluster: "
         "fill it, or drop the instance."
     ):
-        Instances.from_arrays(GOOD, clusters=clusters)
+        Instances.from_arrays(GOOD, cluster=clusters)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_an_instance_without_a_cluster_is_refused(clusters):
     ],
 )
 def test_clusters_of_any_type_become_codes(clusters):
-    codes = Instances.from_arrays(GOOD, clusters=clusters).cluster
+    codes = Instances.from_arrays(GOOD, cluster=clusters).cluster
     assert codes[0] == codes[2] != codes[1]
 
 

@@ -95,7 +95,7 @@ def test_without_an_item_column_the_rows_of_an_instance_keep_their_order():
 
 def test_weights_are_normalised_to_mean_one():
     np.testing.assert_allclose(arrays().normalised_weight(), [0.5, 1.0, 1.5])
-    np.testing.assert_array_equal(arrays(weights=None).normalised_weight(), [1, 1, 1])
+    np.testing.assert_array_equal(arrays(weight=None).normalised_weight(), [1, 1, 1])
 
 
 @settings(max_examples=40)

@@ -330,8 +330,8 @@ def test_integer_weights_are_repeated_instances(start):
     weights = np.arange(200) % 3 + 1
     rows = np.repeat(np.arange(200), weights)
     clusters = {"clusters": np.arange(200)}  # so that the folds of both are the same
-    weighted = outrule.Instances.from_arrays(predictions, outcomes, weights=weights, **clusters)
-    repeated = outrule.Instances.from_arrays(predictions[rows], outcomes[rows], clusters=rows)
+    weighted = outrule.Instances.from_arrays(predictions, outcomes, weight=weights, **clusters)
+    repeated = outrule.Instances.from_arrays(predictions[rows], outcomes[rows], cluster=rows)
     one, other = (
         calibrator(epsilon=0.005, start=start, random_state=0).fit(instances)
         for instances in (weighted, repeated)

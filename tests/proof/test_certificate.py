@@ -69,7 +69,7 @@ def test_values_far_from_zero_keep_their_bounds_when_clusters_differ_in_size():
     def draw():
         value = 100 + generator.random((200, 2))[group]
         return Instances.from_arrays(
-            np.full(value.shape, 100.5), value, clusters=group, value_range=(100, 101)
+            np.full(value.shape, 100.5), value, cluster=group, value_range=(100, 101)
         )
 
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], 0.5)
@@ -179,7 +179,7 @@ def test_copies_of_an_instance_in_one_cluster_are_one_observation():
     copies = Instances.from_arrays(
         np.repeat(predictions, 3, axis=0),
         np.repeat(outcomes, 3, axis=0),
-        clusters=np.repeat(np.arange(100), 3),
+        cluster=np.repeat(np.arange(100), 3),
     )
     together = certify(calibrator, copies)
     assert (together.n_instances, together.n_observations) == (300, 100)
@@ -197,7 +197,7 @@ def test_whole_weights_are_copies_in_a_cluster_and_zero_is_absence():
     copies = Instances.from_arrays(
         np.repeat(predictions, times, axis=0),
         np.repeat(outcomes, times, axis=0),
-        clusters=np.repeat(np.arange(100), times),
+        cluster=np.repeat(np.arange(100), times),
     )
     copied = certify(calibrator, copies)
     assert weighted.n_observations == copied.n_observations == (times > 0).sum()
@@ -366,7 +366,7 @@ def test_a_table_gives_what_arrays_give():
 
     def as_arrays(predictions, outcomes):
         n = np.arange(len(predictions))
-        return Instances.from_arrays(predictions, outcomes, clusters=n // 7, weights=1.0 + n % 3)
+        return Instances.from_arrays(predictions, outcomes, cluster=n // 7, weight=1.0 + n % 3)
 
     found = []
     for enter in (as_table, as_arrays):

@@ -14,10 +14,10 @@ widths = st.floats(0.01, 100.0)
 variances = st.floats(0.0, 25.0)
 
 
-def observations(n, weights=None, clusters=None):
+def observations(n, weight=None, cluster=None):
     predictions = np.full((n, 2), 0.5)
     return Observations.from_instances(
-        Instances.from_arrays(predictions, weights=weights, clusters=clusters)
+        Instances.from_arrays(predictions, weight=weight, cluster=cluster)
     )
 
 
@@ -124,26 +124,26 @@ def test_an_observation_is_at_most_the_largest_share_times_the_range(made):
 
 
 def test_clusters_of_unequal_size_by_hand():
-    counted = observations(4, clusters=["a", "b", "a", "a"])
+    counted = observations(4, cluster=["a", "b", "a", "a"])
     assert counted.n == 2
     assert counted.largest == pytest.approx(1.5)  # three of four instances, of two observations
     np.testing.assert_allclose(counted.of(np.array([1.0, 8.0, 2.0, 3.0])), [3.0, 4.0])
 
 
 def test_an_instance_without_weight_is_no_observation_and_its_value_does_not_matter():
-    counted = observations(3, weights=[1.0, 0.0, 3.0])
+    counted = observations(3, weight=[1.0, 0.0, 3.0])
     assert counted.n == 2
     np.testing.assert_allclose(counted.of(np.array([1.0, np.pi, 2.0])), [0.5, 3.0])
 
 
 def test_a_cluster_without_weight_is_no_observation():
-    counted = observations(4, weights=[1.0, 0.0, 0.0, 1.0], clusters=[0, 1, 1, 2])
+    counted = observations(4, weight=[1.0, 0.0, 0.0, 1.0], cluster=[0, 1, 1, 2])
     assert counted.n == 2
     np.testing.assert_allclose(counted.of(np.array([1.0, 9.0, 9.0, 2.0])), [1.0, 2.0])
 
 
 def test_equal_weights_are_no_weights():
     values = np.random.default_rng(0).random(7)
-    weighted, plain = observations(7, weights=np.full(7, 0.3)), observations(7)
+    weighted, plain = observations(7, weight=np.full(7, 0.3)), observations(7)
     np.testing.assert_allclose(weighted.of(values), plain.of(values))
     assert weighted.largest == pytest.approx(plain.largest) == 1.0

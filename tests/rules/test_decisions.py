@@ -258,7 +258,7 @@ def shared_worlds(name, seed):
         data = outrule.Instances.from_arrays(predictions, outcomes, available=available)
         return outrule.TopK(2), data, 6
     weights = np.linspace(0.5, 2, 600) if name == "weights" else None
-    data = outrule.Instances.from_arrays(predictions, outcomes, weights=weights)
+    data = outrule.Instances.from_arrays(predictions, outcomes, weight=weights)
     return outrule.BestAction(), data, 6
 
 

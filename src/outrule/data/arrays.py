@@ -24,8 +24,8 @@ def from_arrays(
     outcomes: ArrayLike | None,
     available: ArrayLike | None,
     start: ArrayLike | None,
-    weights: ArrayLike | None,
-    clusters: ArrayLike | None,
+    weight: ArrayLike | None,
+    cluster: ArrayLike | None,
     columns: Mapping[str, ArrayLike] | None,
     value_range: tuple[float, float],
 ) -> Instances:
@@ -45,8 +45,8 @@ def from_arrays(
         origin=origin,
         outcome=_same_shape(outcomes, "outcomes", origin),
         start=_same_shape(start, "start predictions", origin),
-        weight=_per_instance(weights, "weights", n),
-        cluster=_clusters(clusters, n),
+        weight=_per_instance(weight, "weights", n),
+        cluster=_clusters(cluster, n),
         value_range=value_range,
     )
     check_instances(instances)

@@ -57,8 +57,8 @@ class Instances:
         *,
         available: ArrayLike | None = None,
         start: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
-        clusters: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
         columns: Mapping[str, ArrayLike] | None = None,
         value_range: tuple[float, float] = (0.0, 1.0),
     ) -> Instances:
@@ -72,7 +72,7 @@ class Instances:
             ``start`` holds the output of another calibrator, where the loop shall start from it.
         available : boolean array-like of shape (n, m), optional
             False where an item is not on offer; whatever the other arrays hold there is ignored.
-        weights, clusters : array-like of shape (n,), optional
+        weight, cluster : array-like of shape (n,), optional
         columns : mapping from name to array-like of shape (n,) or (n, m), optional
             What rules may look at besides the predictions.
 
@@ -85,7 +85,7 @@ class Instances:
         from outrule.data import arrays as doors
 
         return doors.from_arrays(
-            predictions, outcomes, available, start, weights, clusters, columns, value_range
+            predictions, outcomes, available, start, weight, cluster, columns, value_range
         )
 
     @classmethod

@@ -182,8 +182,8 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
         return Instances.from_arrays(
             _with_reject(problem, predictions),
             None if y is None else _with_reject(problem, self.target_.outcomes(y)),
-            weights=sample_weight,
-            clusters=groups,
+            weight=sample_weight,
+            cluster=groups,
             columns=frames.columns(X),
             value_range=value_range,
         )
@@ -233,8 +233,8 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
             data = Instances.from_arrays(
                 _with_reject(problem, np.full_like(outcomes, value_range[0])),
                 _with_reject(problem, outcomes),
-                weights=weights,
-                clusters=groups,
+                weight=weights,
+                cluster=groups,
                 columns=frames.columns(X),
                 value_range=value_range,
             )

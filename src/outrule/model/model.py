@@ -116,7 +116,7 @@ def enter(
     """Arrays become Instances; Instances come with all they have."""
     if not isinstance(predictions, Instances):
         return Instances.from_arrays(
-            predictions, outcomes, available=available, weights=weights, value_range=value_range
+            predictions, outcomes, available=available, weight=weights, value_range=value_range
         )
     extra = {"outcomes": outcomes, "available": available, "sample_weight": weights}
     for name, value in extra.items():
