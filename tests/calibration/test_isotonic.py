@@ -142,7 +142,7 @@ def test_an_item_seen_only_with_weight_zero_uses_the_pooled_curve():
     available = np.ones((40, 3), dtype=bool)
     available[:20, 2] = False
     weights = np.r_[np.ones(20), np.zeros(20)]
-    range_50 = {"value_range": (0, 50), "available": available, "weights": weights}
+    range_50 = {"value_range": (0, 50), "available": available, "weight": weights}
     fitted = outrule.Isotonic().fit(data(50 * predictions, 50 * outcomes, **range_50))
     pooled = outrule.Isotonic(per_item=False).fit(data(50 * predictions, 50 * outcomes, **range_50))
     new = data(50 * predictions, None, value_range=(0, 50))

@@ -143,7 +143,7 @@ def test_predictions_that_are_no_numbers_are_refused(predictions):
         ("predictions", "predictions"),
         ("outcomes", "outcomes"),
         ("available", "available"),
-        ("clusters", "clusters"),
+        ("cluster", "clusters"),
         ("columns", "column 'km'"),
     ],
 )
@@ -208,9 +208,9 @@ def test_an_instance_with_no_items_is_refused():
         Instances.from_arrays(GOOD, available=[[True, False], [False, False], [True, True]])
 
 
-@pytest.mark.parametrize("name", ["weights", "clusters"])
+@pytest.mark.parametrize("name", ["weight", "cluster"])
 def test_one_weight_or_cluster_per_instance_is_asked_for(name):
-    with refused(f"{name} have shape (2,). They must have shape (3,)."):
+    with refused(f"{name}s have shape (2,). They must have shape (3,)."):
         Instances.from_arrays(GOOD, **{name: [1, 2]})
 
 

@@ -31,8 +31,8 @@ def arrays(**changes):
         "outcomes": OUTCOMES,
         "available": MASK,
         "start": PREDICTIONS / 2,
-        "weights": [1.0, 2.0, 3.0],
-        "clusters": ["x", "y", "x"],
+        "weight": [1.0, 2.0, 3.0],
+        "cluster": ["x", "y", "x"],
         "columns": {"km": [1, 2, 3], "size": PREDICTIONS * 10},
     }
     return Instances.from_arrays(**(given | changes))
@@ -287,9 +287,9 @@ CHANGES = {
     "available": None,
     "start": PREDICTIONS / 3,
     "no start": None,
-    "weights": [1.0, 2.0, 4.0],
+    "weight": [1.0, 2.0, 4.0],
     "no weights": None,
-    "clusters": ["x", "y", "y"],
+    "cluster": ["x", "y", "y"],
     "no clusters": None,
     "columns": {"km": [1, 2, 4], "size": PREDICTIONS * 10},
     "no columns": None,

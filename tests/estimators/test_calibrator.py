@@ -329,7 +329,7 @@ def test_integer_weights_are_repeated_instances(start):
     predictions, outcomes = draw()
     weights = np.arange(200) % 3 + 1
     rows = np.repeat(np.arange(200), weights)
-    clusters = {"clusters": np.arange(200)}  # so that the folds of both are the same
+    clusters = {"cluster": np.arange(200)}  # so that the folds of both are the same
     weighted = outrule.Instances.from_arrays(predictions, outcomes, weight=weights, **clusters)
     repeated = outrule.Instances.from_arrays(predictions[rows], outcomes[rows], cluster=rows)
     one, other = (

@@ -71,7 +71,7 @@ def tilts(m, n_rules=3, seed=0):
 REJECTION = outrule.Rejection(cost=0.3)
 SIGNED = {"low": -3.0, "high": 2.0}
 FAR = {"low": 100.0, "high": 107.0}
-GROUPS = {"clusters": np.repeat(np.arange(60), 5), "weights": np.resize([0.0, 1.0, 2.5], 300)}
+GROUPS = {"cluster": np.repeat(np.arange(60), 5), "weight": np.resize([0.0, 1.0, 2.5], 300)}
 START = {"start": np.full((300, 4), 0.5)}
 LEVELS = dict.fromkeys(range(5), 1.0) | {0: 0.5}
 
