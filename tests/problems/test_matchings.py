@@ -11,7 +11,6 @@ from hypothesis import given, settings, strategies as st
 
 import outrule
 from outrule import ArgumentError, DataError, Instances
-from outrule.data.arrays import weights_only
 
 LEVELS = st.integers(-2, 6)
 PAIRS = st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] != pair[1])
@@ -34,7 +33,7 @@ def test_matchings_of_any_small_graph_are_exact(data):
     sets = brute_force.feasible_sets(len(edges), test)
     assert weights @ chosen == brute_force.best_values([weights], sets)[0]
     assert not (chosen & (weights <= 0)).any()
-    assert problem.lay(weights_only([weights], None)).k == problem.n_nodes // 2
+    assert problem.lay(Instances.from_weights([weights], None)).k == problem.n_nodes // 2
 
 
 @settings(max_examples=80)
@@ -61,7 +60,7 @@ def test_greedy_matching_takes_the_heaviest_edge_first():
 def test_greedy_matching_agrees_with_brute_force_on_what_is_feasible():
     problem = outrule.GreedyMatching.complete(4)
     marks = brute_force.all_rows((0, 1), 6).astype(bool)
-    layout = problem.lay(weights_only(np.ones(marks.shape), None))
+    layout = problem.lay(Instances.from_weights(np.ones(marks.shape), None))
     edges = [(i, j) for i in range(4) for j in range(i + 1, 4)]
     expected = [brute_force.matching(edges)(tuple(np.flatnonzero(row))) for row in marks]
     np.testing.assert_array_equal(problem.feasible(marks.ravel(), layout), expected)

@@ -1,4 +1,4 @@
-"""The data: arrays or a table come in, one flat list of items with offsets leaves."""
+"""The one representation of the data: a flat list of items, with the offsets of the instances."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrule.data.origin import ArrayOrigin, Origin, Schema, TableOrigin
+from outrule import threads
+from outrule.data.arrays import read_arrays
+from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, TableOrigin
+from outrule.data.view import View
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
+
+FARTHEST = 1e6  # a range farther from zero, in its own widths, loses digits to the offset
+SMALLEST, LARGEST = 1e-100, 1e100  # between them no square or product vanishes or overflows
 
 
 @dataclass(frozen=True, eq=False)
 class Instances:
     """Decision instances: the items each one offers, with predictions and perhaps outcomes.
 
-    Made by :meth:`from_arrays` or :meth:`from_table`, never by hand. Item ``j`` of instance ``i``
-    stands at ``offsets[i] + j`` in every flat array.
+    Made by :meth:`from_arrays` or :meth:`from_table`. Item ``j`` of instance ``i`` is at
+    ``offsets[i] + j`` in every flat array.
 
     Attributes
     ----------
@@ -82,11 +89,19 @@ class Instances:
         >>> len(data), data.prediction, data.offsets
         (2, array([0.2, 0.7, 0.5, 0.1]), array([0, 2, 4]))
         """
-        from outrule.data import arrays as doors
-
-        return doors.from_arrays(
-            predictions, outcomes, available, start, weight, cluster, columns, value_range
+        value_range = check_range(value_range)
+        fields = read_arrays(
+            predictions,
+            outcomes,
+            available=available,
+            start=start,
+            weight=weight,
+            cluster=cluster,
+            columns=columns,
         )
+        instances = cls(**fields, value_range=value_range)
+        instances.check_values()
+        return instances
 
     @classmethod
     def from_table(
@@ -108,9 +123,9 @@ class Instances:
 
         Parameters
         ----------
-        frame : pandas, Polars or Arrow table
-            Rows of one instance need not stand together. Columns that are not named here are kept
-            for the rules; the outcome is hidden from them. What Polars has no type for (pandas'
+        frame : table of pandas, Polars or anything that exports Arrow (PyArrow, DuckDB, Ibis, ...)
+            Rows of one instance need not be adjacent. Columns that are not named here are kept for
+            the rules; the outcome is hidden from them. What Polars has no type for (pandas'
             periods, intervals and complex numbers, or several types in one column) the rules see
             as Python objects; such a column cannot be the instance, the item or the cluster.
         instance : the instance a row belongs to
@@ -126,10 +141,19 @@ class Instances:
         >>> data.prediction, data.offsets
         (array([0.2, 0.7, 0.5]), array([0, 2, 3]))
         """
-        from outrule.data import tables
+        from outrule.data.tables import read_table  # loads Polars, which arrays do not need
 
-        names = Schema(instance, prediction, outcome, item, start, weight, cluster)
-        return tables.from_table(frame, names, value_range)
+        value_range = check_range(value_range)
+        names = ColumnNames(instance, prediction, outcome, item, start, weight, cluster)
+        instances = cls(**read_table(frame, names), value_range=value_range)
+        instances.check_values()
+        instances.check_items()
+        return instances
+
+    @classmethod
+    def from_weights(cls, weights: ArrayLike, available: ArrayLike | None = None) -> Instances:
+        """Instances that carry any numbers for the optimiser, and may be empty; not checked."""
+        return cls(**read_arrays(weights, available=available, name="weights"))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -182,6 +206,70 @@ class Instances:
                 np.ascontiguousarray(column).tobytes() if plain else repr(column.tolist()).encode()
             )
         return digest.hexdigest()
+
+    def check_values(self) -> None:
+        """Raise DataError for data that no problem can work with, saying where it is first."""
+        empty = np.flatnonzero(np.diff(self.offsets) == 0)
+        if len(empty):
+            raise DataError(
+                f"{self.where(int(empty[0]))} has no items on offer. "
+                "Every instance must offer at least one: drop the instance."
+            )
+        for name in ("prediction", "outcome", "start"):
+            values = getattr(self, name)
+            if values is not None:
+                self._check_inside(values, name, *self.value_range)
+        if self.weight is not None:
+            self._check_weight(self.weight)
+
+    def check_finite(self) -> None:
+        """Raise DataError where a weight for the optimiser is NaN or infinite."""
+        self._check_inside(self.prediction, "weight", -np.inf, np.inf)
+
+    def check_items(self) -> None:
+        """Raise DataError where a table's instance offers an item twice."""
+        if self.codes is None or self.item_names is None:
+            return
+        same = (np.diff(self.codes) == 0) & (np.diff(self.instance) == 0)
+        if same.any():
+            flat = int(np.argmax(same)) + 1
+            raise DataError(
+                f"item {self.item_names[self.codes[flat]]!r} is offered twice, again at "
+                f"{self.where_flat(flat)}. An instance offers an item once: drop the row."
+            )
+
+    def _check_inside(self, values: Floats, name: str, low: float, high: float) -> None:
+        if _all_inside(values, low, high):
+            return
+        bad = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)))
+        if not len(bad):
+            return
+        value, where = values[bad[0]], self.where_flat(int(bad[0]))
+        if np.isfinite(value):
+            raise DataError(
+                f"{name} is {value:g} at {where}, outside [{low:g}, {high:g}]. "
+                "Give Instances the range of the values: value_range=(low, high)."
+            )
+        word = "NaN" if np.isnan(value) else "infinite"
+        plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
+        is_table = isinstance(self.origin, TableOrigin)
+        other = "the row" if is_table else "mark the item as unavailable"
+        raise DataError(
+            f"{name} is {word} at {where}. {plural} must be finite: drop the instance, or {other}."
+        )
+
+    def _check_weight(self, weight: Floats) -> None:
+        good = np.isfinite(weight) & (weight >= 0)
+        usual = (weight == 0) | ((weight >= SMALLEST) & (weight <= LARGEST))
+        remedy = f"be zero or in [{SMALLEST:g}, {LARGEST:g}]: multiply all of them by one number."
+        for valid, words in ((good, "be finite and not negative."), (usual, remedy)):
+            if not valid.all():
+                first = int(np.argmin(valid))
+                raise DataError(
+                    f"weight is {weight[first]:g} at {self.where(first)}. Weights must {words}"
+                )
+        if not weight.any():
+            raise DataError("all weights are zero: at least one instance must count.")
 
     def require_outcome(self, owner: str) -> Floats:
         """The outcomes; an error where there are none."""
@@ -259,54 +347,66 @@ class Instances:
 
     def view(self) -> View:
         """What a rule may see."""
-        return View(self)
+        return View(self.origin, self.prediction, self.offsets)
 
     def mark(self, picks: Picks) -> Booleans:
         """Decisions as a flat boolean column, True where an item is chosen."""
-        from outrule.kernels import tally
+        from outrule.kernels import tally  # loads Numba
 
         marks = np.zeros(len(self.prediction), dtype=np.bool_)
         tally.mark_picks(picks, self.offsets, marks)
         return marks
 
 
-class View:
-    """What a rule sees of some instances: predictions and columns, never an outcome.
-
-    For arrays everything has shape (n, m), or (n, 1) for a column of the instances, and
-    ``predictions`` is NaN where an item is not on offer. For a table everything has one entry per
-    row, the rows of an instance together; ``frame`` is the table itself (Polars). Arrays are
-    read-only.
-    """
-
-    def __init__(self, instances: Instances) -> None:
-        self._instances = instances
-
-    @cached_property
-    def predictions(self) -> Floats:
-        """The original predictions."""
-        return _read_only(self._instances.origin.spread(self._instances.prediction))
-
-    @property
-    def instance(self) -> Integers:
-        """Number of the instance within this view: (n, 1) for arrays, one per row for a table."""
-        if isinstance(self._instances.origin, TableOrigin):
-            return _read_only(self._instances.instance)
-        return np.arange(len(self._instances))[:, None]
-
-    @property
-    def frame(self) -> Any:
-        """The table, as a Polars frame."""
-        if not isinstance(self._instances.origin, TableOrigin):
-            raise DataError("These instances came as arrays, not as a table: use view['column'].")
-        return self._instances.origin.frame.clone()
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return _read_only(self._instances.origin.column(name))
+def as_instances(
+    data: ArrayLike | Instances,
+    outcomes: ArrayLike | None = None,
+    *,
+    available: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    value_range: tuple[float, float] = (0.0, 1.0),
+) -> Instances:
+    """Arrays become Instances; Instances must already have everything that belongs to them."""
+    if not isinstance(data, Instances):
+        return Instances.from_arrays(
+            data, outcomes, available=available, weight=sample_weight, value_range=value_range
+        )
+    extra = {"outcomes": outcomes, "available": available, "sample_weight": sample_weight}
+    for name, value in extra.items():
+        if value is not None:
+            raise DataError(f"{name} was given beside Instances: it must be a part of them.")
+    return data
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers; a rule must not write into the caller's array."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def check_range(value_range: Any) -> tuple[float, float]:
+    """Return (low, high) as floats, or raise ArgumentError."""
+    expected = "a pair (low, high) of finite numbers with low < high"
+    try:
+        low, high = value_range
+        numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
+        low, high = float(low), float(high)
+    except (TypeError, ValueError, OverflowError):
+        raise refuse_argument(value_range, "value_range", "Instances", expected) from None
+    if not (numbers and np.isfinite(low) and np.isfinite(high) and low < high):
+        raise refuse_argument(value_range, "value_range", "Instances", expected)
+    if not SMALLEST <= high - low <= LARGEST:
+        expected = f"a pair (low, high) with high - low in [{SMALLEST:g}, {LARGEST:g}]"
+        raise refuse_argument(value_range, "value_range", "Instances", expected)
+    if max(abs(low), abs(high)) > FARTHEST * (high - low):
+        expected = f"within {FARTHEST:g} times its own width of zero: subtract a constant"
+        raise refuse_argument(value_range, "value_range", "Instances", expected)
+    return low, high
+
+
+def _all_inside(values: Floats, low: float, high: float) -> bool:
+    """Whether all values are finite and in the range, without a copy; may say no for huge ones."""
+    pieces = threads.spans(1 << 18, len(values))
+
+    def inside(piece: int) -> bool:
+        some = values[slice(*pieces[piece])]
+        if low == -np.inf and high == np.inf:
+            with np.errstate(all="ignore"):
+                return bool(np.isfinite(some.sum()))
+        return bool(some.min() >= low and some.max() <= high)  # NaN is neither
+
+    return all(threads.run(inside, len(pieces)))

@@ -183,15 +183,13 @@ class Problem(ABC):
         array([[False,  True,  True],
                [False, False,  True]])
         """
-        from outrule.data.arrays import refuse_not_finite, weights_only
-
         if isinstance(weights, Instances):
             instances = weights
             if available is not None:
                 expected = "left out: Instances know what is on offer"
                 raise refuse_argument(available, "available", "solve", expected)
         else:
-            instances = weights_only(weights, available, checked=False)
+            instances = Instances.from_weights(weights, available)
         layout = self.lay(instances)
         if self.exactly_one and (np.diff(layout.offsets) == 0).any():
             first = int(np.argmax(np.diff(layout.offsets) == 0))
@@ -201,10 +199,10 @@ class Problem(ABC):
             )
         quick = self.threaded and (layout.width or CHEAP + 1) <= CHEAP
         if not (quick or isinstance(weights, Instances)):
-            refuse_not_finite(instances)
+            instances.check_finite()
         marks, finite = self._mark_on_threads(instances.prediction, layout)
         if not finite:
-            refuse_not_finite(instances)
+            instances.check_finite()
         return instances.origin.restore(marks, False)
 
     def _mark_on_threads(self, weights: Floats, layout: Layout) -> tuple[Booleans, bool]:
