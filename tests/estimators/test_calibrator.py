@@ -494,7 +494,7 @@ def test_nothing_may_stand_beside_instances(name):
     predictions, outcomes = draw()
     extra = {"outcomes": outcomes, "available": outcomes > 0, "sample_weight": np.ones(200)}
     instances = outrule.Instances.from_arrays(predictions, outcomes)
-    with pytest.raises(outrule.DataError, match=f"{name} was given beside Instances"):
+    with pytest.raises(outrule.DataError, match=f"{name} was given next to Instances"):
         calibrator().fit(instances, **{name: extra[name]})
 
 

@@ -374,7 +374,7 @@ def as_instances(
     extra = {"outcomes": outcomes, "available": available, "sample_weight": sample_weight}
     for name, value in extra.items():
         if value is not None:
-            raise DataError(f"{name} was given beside Instances: it must be a part of them.")
+            raise DataError(f"{name} was given next to Instances, which must already contain it.")
     return data
 
 
