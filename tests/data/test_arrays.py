@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -652,3 +653,23 @@ def test_a_range_far_from_zero_is_refused():
     )
     with pytest.raises(ArgumentError, match=re.escape(message)):
         Instances.from_arrays([[1e9]], value_range=(1e9, 1e9 + 1))
+
+
+class Exported:
+    """A table of another library: all that is known of it is that it exports Arrow."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("make", [duckdb.from_arrow, Exported], ids=["duckdb", "any library"])
+def test_every_library_that_exports_arrow_has_the_same_way_in(make):
+    expected = read(pl.DataFrame(TABLE))
+    found = Instances.from_table(make(pa.table(TABLE)), **NAMES)
+    assert found.fingerprint == expected.fingerprint
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed("x")], 0.5)
+    chosen = calibrator.fit(found).decide(found)
+    assert chosen.to_list() == calibrator.decide(expected).to_list()

@@ -7,21 +7,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrule import threads
 from outrule.data.arrays import read_arrays
-from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, TableOrigin
+from outrule.data.checks import check_inside, check_offers, check_range, check_repeats, check_weight
+from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, place
 from outrule.data.view import View
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
-
-FARTHEST = 1e6  # a range farther from zero, in its own widths, loses digits to the offset
-SMALLEST, LARGEST = 1e-100, 1e100  # between them no square or product vanishes or overflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +143,6 @@ class Instances:
         names = ColumnNames(instance, prediction, outcome, item, start, weight, cluster)
         instances = cls(**read_table(frame, names), value_range=value_range)
         instances.check_values()
-        instances.check_items()
         return instances
 
     @classmethod
@@ -209,67 +204,20 @@ class Instances:
 
     def check_values(self) -> None:
         """Raise DataError for data that no problem can work with, saying where it is first."""
-        empty = np.flatnonzero(np.diff(self.offsets) == 0)
-        if len(empty):
-            raise DataError(
-                f"{self.where(int(empty[0]))} has no items on offer. "
-                "Every instance must offer at least one: drop the instance."
-            )
+        check_offers(self.origin, self.offsets)
         for name in ("prediction", "outcome", "start"):
             values = getattr(self, name)
             if values is not None:
-                self._check_inside(values, name, *self.value_range)
+                check_inside(values, name, self.origin, self.offsets, self.value_range)
         if self.weight is not None:
-            self._check_weight(self.weight)
+            check_weight(self.weight, self.origin)
+        if self.codes is not None:
+            check_repeats(self.codes, self.item_names or (), self.origin, self.offsets)
 
     def check_finite(self) -> None:
         """Raise DataError where a weight for the optimiser is NaN or infinite."""
-        self._check_inside(self.prediction, "weight", -np.inf, np.inf)
-
-    def check_items(self) -> None:
-        """Raise DataError where a table's instance offers an item twice."""
-        if self.codes is None or self.item_names is None:
-            return
-        same = (np.diff(self.codes) == 0) & (np.diff(self.instance) == 0)
-        if same.any():
-            flat = int(np.argmax(same)) + 1
-            raise DataError(
-                f"item {self.item_names[self.codes[flat]]!r} is offered twice, again at "
-                f"{self.where_flat(flat)}. An instance offers an item once: drop the row."
-            )
-
-    def _check_inside(self, values: Floats, name: str, low: float, high: float) -> None:
-        if _all_inside(values, low, high):
-            return
-        bad = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)))
-        if not len(bad):
-            return
-        value, where = values[bad[0]], self.where_flat(int(bad[0]))
-        if np.isfinite(value):
-            raise DataError(
-                f"{name} is {value:g} at {where}, outside [{low:g}, {high:g}]. "
-                "Give Instances the range of the values: value_range=(low, high)."
-            )
-        word = "NaN" if np.isnan(value) else "infinite"
-        plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
-        is_table = isinstance(self.origin, TableOrigin)
-        other = "the row" if is_table else "mark the item as unavailable"
-        raise DataError(
-            f"{name} is {word} at {where}. {plural} must be finite: drop the instance, or {other}."
-        )
-
-    def _check_weight(self, weight: Floats) -> None:
-        good = np.isfinite(weight) & (weight >= 0)
-        usual = (weight == 0) | ((weight >= SMALLEST) & (weight <= LARGEST))
-        remedy = f"be zero or in [{SMALLEST:g}, {LARGEST:g}]: multiply all of them by one number."
-        for valid, words in ((good, "be finite and not negative."), (usual, remedy)):
-            if not valid.all():
-                first = int(np.argmin(valid))
-                raise DataError(
-                    f"weight is {weight[first]:g} at {self.where(first)}. Weights must {words}"
-                )
-        if not weight.any():
-            raise DataError("all weights are zero: at least one instance must count.")
+        anything = (-np.inf, np.inf)
+        check_inside(self.prediction, "weight", self.origin, self.offsets, anything)
 
     def require_outcome(self, owner: str) -> Floats:
         """The outcomes; an error where there are none."""
@@ -299,8 +247,7 @@ class Instances:
 
     def where_flat(self, flat: int) -> str:
         """The same from a flat position."""
-        instance = int(np.searchsorted(self.offsets, flat, side="right")) - 1
-        return self.where(instance, flat - int(self.offsets[instance]))
+        return place(self.origin, self.offsets, flat)
 
     def name_items(self, flat: Integers) -> str:
         """Some items of one instance in the caller's words."""
@@ -376,37 +323,3 @@ def as_instances(
         if value is not None:
             raise DataError(f"{name} was given next to Instances, which must already contain it.")
     return data
-
-
-def check_range(value_range: Any) -> tuple[float, float]:
-    """Return (low, high) as floats, or raise ArgumentError."""
-    expected = "a pair (low, high) of finite numbers with low < high"
-    try:
-        low, high = value_range
-        numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
-        low, high = float(low), float(high)
-    except (TypeError, ValueError, OverflowError):
-        raise refuse_argument(value_range, "value_range", "Instances", expected) from None
-    if not (numbers and np.isfinite(low) and np.isfinite(high) and low < high):
-        raise refuse_argument(value_range, "value_range", "Instances", expected)
-    if not SMALLEST <= high - low <= LARGEST:
-        expected = f"a pair (low, high) with high - low in [{SMALLEST:g}, {LARGEST:g}]"
-        raise refuse_argument(value_range, "value_range", "Instances", expected)
-    if max(abs(low), abs(high)) > FARTHEST * (high - low):
-        expected = f"within {FARTHEST:g} times its own width of zero: subtract a constant"
-        raise refuse_argument(value_range, "value_range", "Instances", expected)
-    return low, high
-
-
-def _all_inside(values: Floats, low: float, high: float) -> bool:
-    """Whether all values are finite and in the range, without a copy; may say no for huge ones."""
-    pieces = threads.spans(1 << 18, len(values))
-
-    def inside(piece: int) -> bool:
-        some = values[slice(*pieces[piece])]
-        if low == -np.inf and high == np.inf:
-            with np.errstate(all="ignore"):
-                return bool(np.isfinite(some.sum()))
-        return bool(some.min() >= low and some.max() <= high)  # NaN is neither
-
-    return all(threads.run(inside, len(pieces)))

@@ -62,6 +62,12 @@ class Origin(ABC):
         """A place in the caller's words."""
 
 
+def place(origin: Origin, offsets: Integers, flat: int) -> str:
+    """Where a flat position is, in the caller's words."""
+    instance = int(np.searchsorted(offsets, flat, side="right")) - 1
+    return origin.where(instance, flat - int(offsets[instance]), flat)
+
+
 def missing(name: str, known: list[str]) -> DataError:
     """The error for a column that is not there."""
     words = ", ".join(repr(column) for column in known) or "none"

@@ -12,7 +12,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from outrule.data.instances import Instances, check_range
+from outrule.data.checks import check_range
+from outrule.data.instances import Instances
 from outrule.errors import ArgumentError, DataError, refuse_argument
 from outrule.estimators import frames
 from outrule.estimators.calibrator import DecisionCalibrator

@@ -21,7 +21,7 @@ from outrule.calibration import check, isotonic
 from outrule.calibration.isotonic import POOLED, FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import Patch
-from outrule.data.instances import check_range
+from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
 from outrule.files import write_text

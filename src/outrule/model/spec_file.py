@@ -11,7 +11,7 @@ from pydantic import Field
 
 from outrule.calibration.check import FixedStep, FreshBatches, LineSearch, PrivateReuse, Reuse
 from outrule.calibration.isotonic import Isotonic
-from outrule.data.instances import check_range
+from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
 from outrule.model.sections import (
