@@ -1,16 +1,18 @@
-"""The words of an expression: every operation and function, with what Polars makes of it.
+"""Every operation and function of an expression, and the Polars expression it becomes.
 
-All of them work element by element. NaN, which Polars takes for the largest number, is NULL here:
-by ``replace``, since ``fill_nan`` writes its operand three times, and nested ones explode.
+All of them work row by row. NaN, which Polars takes for the largest number, is NULL here: by
+``replace``, since ``fill_nan`` repeats its operand three times, and nested ones explode.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from enum import Enum
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -22,15 +24,15 @@ class Takes(Enum):
     """What an operation does with its operands."""
 
     ANYTHING = 0
-    NUMBERS = 1  # true is one, false is zero
-    CONDITIONS = 2  # refuses what is neither true nor false
+    NUMBERS = 1  # as Float64, which cannot wrap around; true is one, false is zero
+    CONDITIONS = 2  # an error for anything but true or false
     BRANCHES = 3  # condition, value, condition, value, ..., value
 
 
 class Word(NamedTuple):
     """A function: how many arguments it has, and what it makes of them.
 
-    Where ``written`` is given, the arguments from the second on are such constants in the text.
+    Where ``written`` is given, the arguments from the second on are constants of this type.
     """
 
     make: Callable[..., Any]
@@ -47,9 +49,21 @@ def _case(*parts: Any) -> Any:
     return chain.otherwise(parts[-1])
 
 
-def _cast(x: Any, kind: str, strict: bool) -> Any:
-    result = x.cast(TYPES[kind], strict=strict)
-    return result.replace(math.nan, None) if TYPES[kind] == pl.Float64 else result
+def _remainder(x: Any, y: Any) -> Any:
+    """With the sign of the dividend, as in SQL; Polars' own has that of the divisor."""
+    return pl.when(y != 0).then(x.sign() * (x.abs() % y.abs()).replace(math.nan, None))
+
+
+def _cast(x: Any, name: str, strict: bool, source: Any) -> Any:
+    kind = TYPES[name]
+    if source == pl.String and kind == pl.Date:
+        return x.str.to_date("%Y-%m-%d", strict=strict)
+    if source == pl.String and kind == pl.Datetime:
+        spaced = x.str.replace("T", " ", literal=True)
+        whole = pl.when(x.str.len_chars() > 10).then(spaced).otherwise(x + " 00:00:00")
+        return whole.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=strict)
+    result = x.cast(kind, strict=strict)
+    return result.replace(math.nan, None) if kind == pl.Float64 else result
 
 
 def _like(x: Any, pattern: str, flags: str) -> Any:
@@ -57,49 +71,56 @@ def _like(x: Any, pattern: str, flags: str) -> Any:
     return x.str.contains(f"(?{flags})^{escaped.replace('%', '.*').replace('_', '.')}$")
 
 
-def _numbers(**makes: Callable[..., Any]) -> dict[str, Word]:
-    return {name: Word(make, takes=Takes.NUMBERS) for name, make in makes.items()}
+def _numbers(fewest: int = 1, most: int = 1, **makes: Callable[..., Any]) -> dict[str, Word]:
+    return {name: Word(make, fewest, most, None, Takes.NUMBERS) for name, make in makes.items()}
+
+
+def _partly(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that some numbers have no value of."""
+    return lambda *x: make(*x).replace(math.nan, None)
 
 
 FUNCTIONS: Mapping[str, Word] = {
     **_numbers(
-        ABS=lambda x: x.abs(),
-        ACOS=lambda x: x.arccos().replace(math.nan, None),
-        ASIN=lambda x: x.arcsin().replace(math.nan, None),
-        ATAN=lambda x: x.arctan(),
-        CBRT=lambda x: x.cbrt(),
-        CEIL=lambda x: x.ceil(),
-        COS=lambda x: x.cos(),
-        DEGREES=lambda x: x.degrees(),
-        EXP=lambda x: x.exp(),
-        FLOOR=lambda x: x.floor(),
-        LN=lambda x: x.log().replace(math.nan, None),
-        LOG10=lambda x: x.log10().replace(math.nan, None),
-        LOG1P=lambda x: x.log1p().replace(math.nan, None),
-        LOG2=lambda x: x.log(2).replace(math.nan, None),
-        RADIANS=lambda x: x.radians(),
-        SIGN=lambda x: x.sign(),
-        SIN=lambda x: x.sin(),
-        SQRT=lambda x: x.sqrt().replace(math.nan, None),
-        TAN=lambda x: x.tan(),
+        **{
+            n.upper(): methodcaller(n)
+            for n in ["abs", "cbrt", "ceil", "degrees", "exp", "floor", "radians", "sign"]
+        }
     ),
-    "ATAN2": Word(pl.arctan2, 2, 2, takes=Takes.NUMBERS),
-    "COALESCE": Word(lambda *x: pl.coalesce(*x), 1, MANY),
+    **_numbers(
+        **{
+            n.upper(): _partly(methodcaller(n))
+            for n in ["cos", "log10", "log1p", "sin", "sqrt", "tan"]
+        }
+    ),
+    **_numbers(
+        ACOS=_partly(methodcaller("arccos")),
+        ASIN=_partly(methodcaller("arcsin")),
+        ATAN=methodcaller("arctan"),
+        LN=_partly(methodcaller("log")),
+        LOG2=_partly(methodcaller("log", 2)),
+    ),
+    **_numbers(
+        2,
+        2,
+        ATAN2=pl.arctan2,
+        MOD=_remainder,
+        POWER=_partly(lambda x, y: x.cast(pl.Float64).pow(y)),
+    ),
+    "COALESCE": Word(pl.coalesce, 1, MANY),
     "CONCAT": Word(lambda *x: pl.concat_str(*x, ignore_nulls=True), 1, MANY),
     "CONTAINS": Word(lambda x, y: x.str.contains(y, literal=True), 2, 2),
     "ENDS_WITH": Word(lambda x, y: x.str.ends_with(y), 2, 2),
-    "GREATEST": Word(lambda *x: pl.max_horizontal(*x), 1, MANY),
+    "GREATEST": Word(pl.max_horizontal, 1, MANY),
     "IF": Word(_case, 3, 3, takes=Takes.BRANCHES),
-    "IFNULL": Word(lambda x, y: pl.coalesce(x, y), 2, 2),
-    "LEAST": Word(lambda *x: pl.min_horizontal(*x), 1, MANY),
+    "IFNULL": Word(pl.coalesce, 2, 2),
+    "LEAST": Word(pl.min_horizontal, 1, MANY),
     "LEFT": Word(lambda x, n: x.str.head(n), 2, 2, int),
     "LENGTH": Word(lambda x: x.str.len_chars().cast(pl.Int64)),
     "LOWER": Word(lambda x: x.str.to_lowercase()),
     "LTRIM": Word(lambda x: x.str.strip_chars_start(" ")),
+    "NULLIF": Word(lambda x, y: pl.when(x == y).then(None).otherwise(x), 2, 2),
     "PI": Word(lambda: pl.lit(math.pi), 0, 0),
-    "POWER": Word(
-        lambda x, y: x.cast(pl.Float64).pow(y).replace(math.nan, None), 2, 2, takes=Takes.NUMBERS
-    ),
     "REGEXP_LIKE": Word(lambda x, pattern: x.str.contains(pattern), 2, 2, str),
     "RIGHT": Word(lambda x, n: x.str.tail(n), 2, 2, int),
     "ROUND": Word(
@@ -112,32 +133,28 @@ FUNCTIONS: Mapping[str, Word] = {
     "TRIM": Word(lambda x: x.str.strip_chars(" ")),
     "UPPER": Word(lambda x: x.str.to_uppercase()),
 }
-OTHER_NAMES = {
-    "CEILING": "CEIL",
-    "CHAR_LENGTH": "LENGTH",
-    "POW": "POWER",
-    "SUBSTRING": "SUBSTR",
-}
+OTHER_NAMES = {"CEILING": "CEIL", "CHAR_LENGTH": "LENGTH", "POW": "POWER", "SUBSTRING": "SUBSTR"}
 OPERATIONS: Mapping[str, Word] = {
-    "OR": Word(lambda x, y: x | y, takes=Takes.CONDITIONS),
-    "AND": Word(lambda x, y: x & y, takes=Takes.CONDITIONS),
-    "NOT": Word(lambda x: ~x, takes=Takes.CONDITIONS),
-    "=": Word(lambda x, y: x == y),
-    "<>": Word(lambda x, y: x != y),
-    "<": Word(lambda x, y: x < y),
-    "<=": Word(lambda x, y: x <= y),
-    ">": Word(lambda x, y: x > y),
-    ">=": Word(lambda x, y: x >= y),
+    "OR": Word(operator.or_, takes=Takes.CONDITIONS),
+    "AND": Word(operator.and_, takes=Takes.CONDITIONS),
+    "NOT": Word(operator.invert, takes=Takes.CONDITIONS),
+    "=": Word(operator.eq),
+    "<>": Word(operator.ne),
+    "!=": Word(operator.ne),
+    "<": Word(operator.lt),
+    "<=": Word(operator.le),
+    ">": Word(operator.gt),
+    ">=": Word(operator.ge),
     "IS NULL": Word(lambda x: x.is_null()),
     "IS DISTINCT FROM": Word(lambda x, y: x.ne_missing(y)),
     "LIKE": Word(_like),
-    "+": Word(lambda x, y: x + y, takes=Takes.NUMBERS),
-    "-": Word(lambda x, y: x - y, takes=Takes.NUMBERS),
-    "negative": Word(lambda x: x * pl.lit(-1, dtype=pl.Int64), takes=Takes.NUMBERS),
-    "*": Word(lambda x, y: x * y, takes=Takes.NUMBERS),
-    "/": Word(lambda x, y: x / y, takes=Takes.NUMBERS),
-    "%": Word(lambda x, y: x % y, takes=Takes.NUMBERS),
-    "||": Word(lambda x, y: pl.concat_str(x, y)),
+    "+": Word(operator.add, takes=Takes.NUMBERS),
+    "-": Word(operator.sub, takes=Takes.NUMBERS),
+    "negative": Word(lambda x: x * -1.0, takes=Takes.NUMBERS),
+    "*": Word(operator.mul, takes=Takes.NUMBERS),
+    "/": Word(lambda x, y: pl.when(y != 0).then(x / y), takes=Takes.NUMBERS),
+    "%": FUNCTIONS["MOD"],
+    "||": Word(pl.concat_str),
     "CASE": Word(_case, takes=Takes.BRANCHES),
     "CAST": Word(_cast),
     "EXTRACT": Word(lambda x, part: PARTS[part](x).cast(pl.Int64)),
@@ -166,7 +183,7 @@ PARTS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _interval(text: str) -> timedelta:
-    """A length of time from words such as ``1 week 2 days``; months have no one length."""
+    """A length of time such as ``1 week 2 days``; months have no fixed length."""
     units = "week|day|hour|minute|second"
     pairs = re.findall(rf"([0-9]+) *({units})s?\b *", text)
     if not pairs or not re.fullmatch(rf" *([0-9]+ *({units})s?\b *)+", text):
