@@ -517,7 +517,7 @@ def test_what_is_no_rule_among_rules_is_refused():
 def test_two_rules_of_one_name_are_refused():
     message = (
         "Two rules of fit have the name 'always 0'. Names must be distinct: the history and the "
-        "certificate speak of rules by name."
+        "certificate refer to rules by name."
     )
     with pytest.raises(ArgumentError, match=re.escape(message)):
         check_rules([Fixed(0), Fixed(1), Fixed(0)], "fit")
@@ -602,7 +602,7 @@ def test_a_text_with_an_infinite_weight_is_refused():
 
 @pytest.mark.parametrize("kind", [Reweight, Choose])
 def test_a_text_that_is_no_expression_is_refused_when_the_rule_is_made(kind):
-    message = "rule 'sum': there is no function 'SUM' at line 1, column 5. A rule decides every row"
+    message = "rule 'sum': unknown function 'SUM' at line 1, column 5. A rule decides every row"
     with pytest.raises(ArgumentError, match=re.escape(message)):
         kind("sum", "1 + SUM(km)")
 

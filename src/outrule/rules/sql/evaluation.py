@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from polars.exceptions import PanicException, PolarsError
 
 from outrule.data.instances import Instances
@@ -17,49 +19,62 @@ from outrule.data.origin import TableOrigin
 from outrule.errors import DataError
 from outrule.rules.sql.grammar import COMPARISONS, Expression, Node, read
 from outrule.rules.sql.tokens import fault, place
-from outrule.rules.sql.words import FUNCTIONS, OPERATIONS, Takes
-from outrule.types import Booleans, Floats
+from outrule.rules.sql.words import WORDS, Takes
 
-Types = tuple[tuple[str, Any], ...]  # the columns of an expression and what they hold
-NUMBERS, CHOICES = "numbers", "true or false"
 COMPARING = (*COMPARISONS, "IN", "IS DISTINCT FROM")
+MOMENTS = (pl.Date, pl.Datetime, pl.Time)
 
 
-class Term(NamedTuple):
-    """A part of an expression for Polars, and its type."""
-
-    polars: Any
-    type: Any
-
-
-def weights(text: str, rule: str, instances: Instances) -> Floats:
-    """The numbers that an expression gives, one per item on offer; NULL is an error."""
-    array: Floats = _array(text, rule, instances, NUMBERS, "the weight", "COALESCE(..., 0)")
-    return array.astype(np.float64, copy=False)
-
-
-def choice(text: str, rule: str, instances: Instances) -> Booleans:
-    """True where an expression chooses, one per item on offer; NULL is an error."""
-    array: Booleans = _array(text, rule, instances, CHOICES, "the choice", "COALESCE(..., FALSE)")
-    return array
+def values(text: str, rule: str, instances: Instances, *, chooses: bool = False) -> NDArray[Any]:
+    """The weights of an expression, or its choices, one per item on offer; NULL is an error."""
+    with _said_by(rule):
+        column = evaluate(text, instances, chooses)
+        if column.null_count():
+            noun, other = ("choice", "FALSE") if chooses else ("weight", "0")
+            where = instances.where_flat(int(column.is_null().arg_max()))
+            raise DataError(
+                f"the {noun} is NULL at {where}. CASE without ELSE gives NULL, and so do missing "
+                f"values and division by zero: COALESCE(..., {other}) replaces it."
+            )
+    array = column.cast(pl.Boolean if chooses else pl.Float64).to_numpy(writable=True)
+    n = len(instances.prediction)
+    return array if len(array) == n else np.full(n, array[0])
 
 
 def check_types(text: str, rule: str, instances: Instances, *, chooses: bool = False) -> None:
     """Raise if a column is missing, or has a type that the expression cannot use."""
     with _said_by(rule):
-        expression = read(text)
-        columns = _columns(expression, instances.slice(0, 1))
-        _build(expression, tuple(columns.schema.items()), CHOICES if chooses else NUMBERS)
+        evaluate(text, instances.slice(0, 1), chooses, no_rows=True)
 
 
-def evaluate(expression: Expression, instances: Instances, result: str | None = None) -> Any:
-    """The column that an expression gives, a Polars series; of one row where it is constant."""
+def evaluate(
+    text: str, instances: Instances, chooses: bool | None = None, *, no_rows: bool = False
+) -> Any:
+    """The series of an expression, of one row if it is constant: one operation after the other.
+
+    No tree of operations reaches Polars, which would process it by recursion: where the stack
+    overflows, the process ends.
+    """
+    expression = read(text)
     columns = _columns(expression, instances)
-    built = _build(expression, tuple(columns.schema.items()), result)
-    try:
-        return columns.select(built.polars.alias("result"))["result"]
-    except (PolarsError, PanicException) as error:
-        raise DataError(f"{_first_line(error)}.") from None
+    n = 0 if no_rows else len(instances.prediction)
+    made: dict[int, Any] = {}
+    uses = Counter(id(part) for node in expression.nodes for part in node.parts)
+    for node in expression.nodes:
+        if node.operation == "column":
+            made[id(node)] = columns[node.values[0]][:n]
+        else:
+            made[id(node)] = _apply(node, [made[id(part)] for part in node.parts], n, text)
+        for part in node.parts:  # free what is not needed again
+            uses[id(part)] -= 1
+            if not uses[id(part)]:
+                del made[id(part)]
+    result = made[id(expression.nodes[-1])]
+    good = result.dtype in (pl.Boolean, pl.Null) or (not chooses and result.dtype.is_numeric())
+    if chooses is not None and not good:
+        wanted = "true or false" if chooses else "numbers"
+        raise DataError(f"the expression gives {result.dtype}. It must give {wanted}.")
+    return result
 
 
 def columns_of(instances: Instances) -> list[str]:
@@ -88,23 +103,6 @@ def column_faults(expression: Expression, known: Sequence[str], outcome: str | N
     return list(faults.values())
 
 
-def _array(
-    text: str, rule: str, instances: Instances, result: str, noun: str, replacement: str
-) -> Any:
-    """The values of an expression as an array, one per item on offer."""
-    with _said_by(rule):
-        column = evaluate(read(text), instances, result)
-        if column.null_count():
-            where = instances.where_flat(int(column.is_null().arg_max()))
-            raise DataError(
-                f"{noun} is NULL at {where}. CASE without ELSE gives NULL, and so do missing "
-                f"values and division by zero: {replacement} replaces it."
-            )
-    array = column.cast(pl.Float64 if result == NUMBERS else pl.Boolean).to_numpy(writable=True)
-    n = len(instances.prediction)
-    return array if len(array) == n else np.full(n, array[0])
-
-
 @contextmanager
 def _said_by(rule: str) -> Iterator[None]:
     """Put the name of the rule before the message of an error."""
@@ -114,16 +112,15 @@ def _said_by(rule: str) -> Iterator[None]:
         raise DataError(f"rule {rule!r}: {error}") from None
 
 
-def _columns(expression: Expression, instances: Instances) -> Any:
-    """The columns that the expression names; after a space, as Polars reads ^...$ as a pattern."""
+def _columns(expression: Expression, instances: Instances) -> dict[str, Any]:
+    """The columns that the expression names."""
     origin, known = instances.origin, columns_of(instances)
     outcome = origin.names.outcome if isinstance(origin, TableOrigin) else None
     faults = column_faults(expression, known, outcome)
     if faults:
         words = ", ".join(repr(name) for name in known)
         raise DataError(f"{' '.join(faults)} The columns are: {words}.")
-    names = dict.fromkeys(use.name for use in expression.uses)
-    return pl.DataFrame([_column(instances, name).rename(f" {name}") for name in names])
+    return {name: _column(instances, name) for name, *_ in expression.uses}
 
 
 def _column(instances: Instances, name: str) -> Any:
@@ -159,96 +156,63 @@ def _plain(column: Any) -> Any:
     raise TypeError(kind)
 
 
-@lru_cache(maxsize=1024)
-def _build(expression: Expression, types: Types, result: str | None) -> Term:
-    """The expression for Polars; an error says where types do not fit.
-
-    Without recursion, since chains of operators are longer than Python's stack is deep.
-    """
-    made: dict[int, Term] = {}
-    for node in expression.nodes:
-        terms = [made[id(part)] for part in node.parts]
-        kind = _type_of(node, terms, expression.text, dict(types))
-        made[id(node)] = Term(_apply(node, terms, expression.text), kind)
-    built = made[id(expression.root)]
-    good = built.type in (pl.Boolean, pl.Null) or (result == NUMBERS and built.type.is_numeric())
-    if result is not None and not good:
-        raise DataError(f"the expression gives {built.type}. It must give {result}.")
-    return built
-
-
-def _apply(node: Node, terms: Sequence[Term], text: str) -> Any:
-    """The operation of a node on these terms."""
-    if node.operation == "column":
-        return pl.col(f" {node.values[0]}")
+def _apply(node: Node, terms: Sequence[Any], n: int, text: str) -> Any:
+    """The result of one operation; of one row if all its operands are constants."""
     if node.operation == "constant":
         value = node.values[0]
-        return pl.lit(value, dtype=pl.Int64) if type(value) is int else pl.lit(value)
-    if node.operation == "IN":
-        return _one_of(node, terms)
-    word = FUNCTIONS.get(node.operation) or OPERATIONS[node.operation]
-    operands = [_operand(node, i, term, word.takes, text) for i, term in enumerate(terms)]
-    source = (terms[0].type,) if node.operation == "CAST" else ()
-    return word.make(*operands, *node.values, *source)
-
-
-def _operand(node: Node, i: int, term: Term, takes: Takes, text: str) -> Any:
-    """One operand as the operation takes it."""
-    if takes is Takes.NUMBERS and (term.type == pl.Boolean or term.type.is_integer()):
-        return term.polars.cast(pl.Float64)
-    is_test = takes is Takes.BRANCHES and i % 2 == 0 and i < len(node.parts) - 1
-    if is_test or takes is Takes.CONDITIONS:
-        if term.type == pl.Null:
-            return term.polars.cast(pl.Boolean)
-        if term.type != pl.Boolean:
-            words = f"{node.operation} needs true or false, not {term.type},"
-            raise fault(text, node.parts[i].start, words)
-    return term.polars
-
-
-def _one_of(node: Node, terms: Sequence[Term]) -> Any:
-    """Whether the first term is one of the others; constants of its type are looked up."""
-    left, *others = terms
-    if all(part.operation == "constant" for part in node.parts[1:]):
-        values = [part.values[0] for part in node.parts[1:]]
-        kinds = {type(value) for value in values}
-        if left.type == pl.Float64 and kinds <= {int, float}:
-            return left.polars.is_in([float(value) for value in values])
-        if kinds == {{pl.Int64: int, pl.String: str}.get(left.type)}:
-            return left.polars.is_in(values)
-    return pl.any_horizontal(*(left.polars == term.polars for term in others))
-
-
-def _type_of(node: Node, terms: Sequence[Term], text: str, types: dict[str, Any]) -> Any:
-    """The type of an operation, tried on no rows; columns stand for its operands, to be cheap."""
+        return pl.Series([value], dtype=pl.Int64 if type(value) is int else None)
     _check_moments(node, terms, text)
-    stand_ins = []
-    for i, (part, term) in enumerate(zip(node.parts, terms, strict=True)):
-        if part.operation not in ("column", "constant"):
-            types[f"operand {i + 1}"] = term.type
-            term = Term(pl.col(f"operand {i + 1}"), term.type)
-        stand_ins.append(term)
+    rows = {f"operand {i}": term for i, term in enumerate(terms) if len(term) == n}
     try:
-        tried = _apply(node, stand_ins, text).alias("type")
-        return pl.DataFrame(schema=types).select(tried).schema["type"]
+        operands = [_operand(node, i, terms, n, text) for i in range(len(terms))]
+        made = _look_up(node, terms, operands[0]) if node.operation == "IN" else None
+        if made is None:
+            source = (terms[0].dtype,) if node.operation == "CAST" else ()
+            made = WORDS[node.operation].make(*operands, *node.values, *source)
+        result = pl.DataFrame(rows).select(made.alias("result"))["result"]
     except (PolarsError, PanicException) as error:
-        raise fault(text, node.start, f"{_first_line(error)},") from None
+        words = re.sub(" in column 'operand [0-9]+'", "", str(error).partition("\n")[0])
+        raise fault(text, node.start, f"{words.rstrip('. ')},") from None
+    has_nan = result.dtype == pl.Float64 and result.is_nan().any()  # the largest, to Polars
+    return result.fill_nan(None) if has_nan else result
 
 
-def _check_moments(node: Node, terms: Sequence[Term], text: str) -> None:
+def _operand(node: Node, i: int, terms: Sequence[Any], n: int, text: str) -> Any:
+    """One operand as the operation takes it."""
+    term, takes = terms[i], WORDS[node.operation].takes
+    kind = term.dtype
+    polars = pl.col(f"operand {i}") if len(term) == n else pl.lit(term.item(), dtype=kind)
+    if takes is Takes.NUMBERS:
+        lengths = any(term.dtype.is_temporal() for term in terms)
+        number = kind == pl.Boolean or kind.is_integer() or (kind == pl.Null and not lengths)
+        return polars.cast(pl.Float64) if number else polars
+    if takes is Takes.CONDITIONS or (takes is Takes.CONDITION_FIRST and i == 0):
+        if kind not in (pl.Boolean, pl.Null):
+            words = f"{node.operation} needs true or false, not {kind},"
+            raise fault(text, node.parts[i].start, words)
+        return polars.cast(pl.Boolean)
+    return polars
+
+
+def _look_up(node: Node, terms: Sequence[Any], x: Any) -> Any:
+    """Whether x is one of many constants of its type; None where there are others."""
+    if any(part.operation != "constant" for part in node.parts[1:]):
+        return None
+    values = [part.values[0] for part in node.parts[1:]]
+    kinds, kind = {type(value) for value in values}, terms[0].dtype
+    if kind == pl.Float64 and kinds <= {int, float}:
+        return x.is_in([float(value) for value in values])
+    return x.is_in(values) if kinds == {{pl.Int64: int, pl.String: str}.get(kind)} else None
+
+
+def _check_moments(node: Node, terms: Sequence[Any], text: str) -> None:
     """Dates and times cannot be compared with numbers, which Polars would do, or with strings."""
-    if node.operation not in COMPARING:
+    kinds = [term.dtype for term in terms]
+    if node.operation not in COMPARING or not any(kind in MOMENTS for kind in kinds):
         return
-    kinds = [term.type for term in terms]
-    if any(kind in (pl.Date, pl.Datetime, pl.Time) for kind in kinds):
-        for kind in kinds:
-            if kind == pl.String or kind.is_numeric():
-                noun = "a string" if kind == pl.String else "a number"
-                words = f"a date or time cannot be compared with {noun}"
-                advice = "Write DATE '2024-01-31', or CAST(... AS DATE) for a column of strings."
-                raise fault(text, node.start, words, advice)
-
-
-def _first_line(error: BaseException) -> str:
-    """What Polars says, without the expression as Polars writes it."""
-    return str(error).partition("\n")[0].rstrip(". ").replace("column ' ", "column '")
+    for kind in kinds:
+        if kind == pl.String or kind.is_numeric():
+            noun = "a string" if kind == pl.String else "a number"
+            words = f"a date or time cannot be compared with {noun}"
+            advice = "Write DATE '2024-01-31', or CAST(... AS DATE) for a column of strings."
+            raise fault(text, node.start, words, advice)

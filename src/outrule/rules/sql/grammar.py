@@ -1,12 +1,12 @@
-"""Reads the text of a rule into a tree of operations.
+"""Reads the text of a rule into a list of operations.
 
-Our own parser and not sqlglot's: that one saves few lines, and accepts too much without a trace.
+Our own parser, not sqlglot's: that one needs as many lines around it, since it accepts much
+without a trace in its tree (``x BETWEEN 1 2``, ``CASE WHEN b 1 END``, ``ABS(x,)``).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,16 +17,13 @@ from outrule.rules.sql.tokens import LONGEST, Token, fault, split
 from outrule.rules.sql.words import FUNCTIONS, OTHER_NAMES, PARTS, TIMES, TYPES
 
 NESTING = 20
-# Polars processes its trees by recursion, and a stack overflow ends the process.
 OPERATIONS = 200  # and branches of CASE
-DEPTH = 200  # of the tree; a function takes as much of the stack as four operators
-SIZE = 2_000  # of the tree, where an operand that is evaluated twice counts twice
 WILDCARDS = 100  # of LIKE; the time of a match grows with their number
 
 COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
 VERBS = ("IN", "BETWEEN", "LIKE", "ILIKE")
 NOT, COMPARING, SIGN = 3, 4, 7
-BINDING = {  # how tightly an operator binds; left to right where equal
+BINDING = {  # how tightly an operator binds; from left to right where equal
     "OR": 1,
     "AND": 2,
     **dict.fromkeys((*COMPARISONS, *VERBS, "IS", "NOT"), COMPARING),
@@ -34,8 +31,6 @@ BINDING = {  # how tightly an operator binds; left to right where equal
     **dict.fromkeys(("*", "/", "%"), 6),
     "::": 8,
 }
-REPEATING = {"/": 6, "%": 14, "MOD": 14, "NULLIF": 6}  # these evaluate operands twice
-DEPTHS = {**dict.fromkeys((*COMPARISONS, "AND", "OR", "+", "-", "*"), 1), **REPEATING}
 CONSTANTS = {"NULL": None, "TRUE": True, "FALSE": False}
 SPECIAL = ("CAST", "DATE_PART", "EXTRACT", "TRY_CAST")
 FOREIGN = ("SELECT", "OVER", "FILTER")  # of sub-queries and window functions
@@ -43,6 +38,7 @@ RESERVED = (
     *("AND", "AS", "BETWEEN", "CASE", "DISTINCT", "ELSE", "END", "FROM", "ILIKE", "IN", "IS"),
     *("LIKE", "NOT", "OR", "THEN", "WHEN", *CONSTANTS, *FOREIGN),
 )
+ALONE = "A rule decides every row from that row alone."
 
 
 class Node(NamedTuple):
@@ -52,8 +48,6 @@ class Node(NamedTuple):
     start: int
     parts: tuple[Node, ...] = ()
     values: tuple[Any, ...] = ()
-    size: int = 1
-    depth: int = 1
 
 
 class Use(NamedTuple):
@@ -64,19 +58,17 @@ class Use(NamedTuple):
     quoted: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Expression:
-    """A text, its tree, all nodes of it from the leaves to the root, and the columns it names."""
+class Expression(NamedTuple):
+    """A text, its operations from the first to the last, and the columns it names."""
 
     text: str
-    root: Node
-    nodes: tuple[Node, ...]
-    uses: tuple[Use, ...]
+    nodes: list[Node]
+    uses: list[Use]
 
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> Expression:
-    """The tree of an expression; ArgumentError says what is wrong with it, and where.
+    """The operations of an expression; ArgumentError says what is wrong with it, and where.
 
     Examples
     --------
@@ -84,10 +76,10 @@ def read(text: str) -> Expression:
     ['km', 'score', 'score']
     """
     reader = Reader(text)
-    root = reader.expression()
+    reader.expression()
     if reader.next.kind != "end":
         raise reader.unexpected("an operator")
-    return Expression(text, root, tuple(reader.nodes), tuple(reader.uses))
+    return Expression(text, reader.nodes, reader.uses)
 
 
 class Reader:
@@ -97,6 +89,7 @@ class Reader:
         self.text, self.tokens, self.position = text, split(text), 0
         self.nodes: list[Node] = []
         self.uses: list[Use] = []
+        self.guards: list[tuple[Node, bool]] = []  # the conditions around, and whether they hold
         self.level = self.operations = 0
 
     @property
@@ -113,181 +106,191 @@ class Reader:
 
     def expect(self, *words: str) -> Token:
         """The next token, which must be one of these words."""
-        token = self.accept(*words)
-        if token is None:
-            raise self.unexpected(" or ".join(words))
-        return token
+        if self.next.word not in words:
+            names = (word if word.isalpha() else repr(word) for word in words)
+            raise self.unexpected(" or ".join(names))
+        return self.take()
 
     def unexpected(self, expected: str) -> ArgumentError:
         """The error for the next token."""
         token = self.next
         if token.word in FOREIGN:
-            advice = "A rule decides every row from that row alone."
-            return fault(self.text, token.start, f"{token.text!r} is not supported", advice)
+            return self.fault(token, f"{token.text!r} is not supported", ALONE)
         found = "the expression ends" if token.kind == "end" else f"found {token.text!r}"
-        return fault(self.text, token.start, f"expected {expected}, but {found}")
+        return self.fault(token, f"expected {expected}, but {found}")
 
-    def node(self, operation: str, start: int, *parts: Node, values: tuple[Any, ...] = ()) -> Node:
-        """A new operation; an error where there are too many."""
-        branches = len(parts) // 2 if operation == "CASE" else 0
-        self.operations += max(1, branches)
-        size = 1 + sum(part.size for part in parts) * (2 if operation in REPEATING else 1)
-        if operation == "IN":
-            size += (parts[0].size - 1) * (len(parts) - 2)
-        depth = DEPTHS.get(operation, 4) + branches
-        depth += max((part.depth for part in parts), default=0)
-        if self.operations > OPERATIONS or size > SIZE or depth > DEPTH:
-            advice = f"At most {OPERATIONS} operations are allowed: put a long list of cases into "
-            raise fault(self.text, start, "the expression is too large", advice + "a column.")
-        self.nodes.append(Node(operation, start, parts, values, size, depth))
+    def fault(self, place: Token | Node, words: str, advice: str = "") -> ArgumentError:
+        return fault(self.text, place.start, words, advice)
+
+    def node(
+        self, operation: str, place: Token, *parts: Node, values: tuple[Any, ...] = ()
+    ) -> Node:
+        self.nodes.append(Node(operation, place.start, parts, values))
+        self.operations += operation not in ("column", "constant")
+        if self.operations > OPERATIONS:
+            advice = f"At most {OPERATIONS} operations are allowed: put long lists into a column."
+            raise self.fault(place, "the expression is too large", advice)
         return self.nodes[-1]
 
-    def leaf(self, operation: str, start: int, value: Any) -> Node:
-        """A column or a constant."""
-        self.nodes.append(Node(operation, start, values=(value,)))
-        return self.nodes[-1]
+    def constant(self, place: Token, value: Any) -> Node:
+        return self.node("constant", place, values=(value,))
+
+    def column(self, token: Token, name: str) -> Node:
+        self.uses.append(Use(name, token.start, token.kind == "quoted"))
+        return self.node("column", token, values=(name,))
 
     def expression(self, binding: int = 0) -> Node:
-        """Operands and the operators between them that bind more tightly than this."""
-        self.level += binding in (0, NOT, SIGN)
+        """An operand, and the operators after it that bind more tightly than this."""
+        nested = binding in (0, NOT, SIGN)
+        self.level += nested
         if self.level > NESTING:
-            words = f"the expression is nested more than {NESTING} deep"
-            raise fault(self.text, self.next.start, words)
+            raise self.fault(self.next, f"the expression is nested more than {NESTING} deep")
         node = self.operand(binding)
         while BINDING.get(self.next.word, 0) > binding:
             node = self.extend(node, self.take())
-        self.level -= binding in (0, NOT, SIGN)
+        self.level -= nested
         return node
 
     def extend(self, left: Node, token: Token) -> Node:
-        """The operation that an operator makes of the left operand and what follows."""
+        """What an operator makes of its left operand and the text after it."""
         if token.word == "::":
-            return self.node("CAST", token.start, left, values=(self.type_name(), True))
+            values = (self.type_name(), True)
+            return self.node("CAST", token, self.guarded(token, left), values=values)
         binding = BINDING[token.word]
         if binding != COMPARING:
-            return self.node(token.word, token.start, left, self.expression(binding))
+            return self.node(token.word, token, left, self.expression(binding))
         node = self.comparison(left, token)
         if BINDING.get(self.next.word, 0) >= COMPARING:  # 1 < x < 3 would compare true with 3
             raise self.unexpected("AND, OR or a parenthesis")
         return node
 
     def comparison(self, left: Node, token: Token) -> Node:
-        """``=`` and the like, ``IS [NOT] NULL``, ``IS [NOT] DISTINCT FROM ...``, ``[NOT] IN``..."""
-        start = token.start
+        """``=`` and the like, ``IS [NOT] NULL``, ``IS [NOT] DISTINCT FROM``, ``[NOT] IN`` etc."""
         if token.word in COMPARISONS:
-            return self.node(token.word, start, left, self.expression(COMPARING))
+            return self.node(token.word, token, left, self.expression(COMPARING))
         if token.word == "NOT":
-            return self.node("NOT", start, self.membership(left, self.expect(*VERBS)))
+            return self.node("NOT", token, self.membership(left, self.expect(*VERBS)))
         if token.word != "IS":
             return self.membership(left, token)
         negated = self.accept("NOT")
         if self.expect("NULL", "DISTINCT").word == "NULL":
-            node = self.node("IS NULL", start, left)
+            node = self.node("IS NULL", token, left)
         else:
             self.expect("FROM")
-            node = self.node("IS DISTINCT FROM", start, left, self.expression(COMPARING))
-        return self.node("NOT", start, node) if negated else node
+            node = self.node("IS DISTINCT FROM", token, left, self.expression(COMPARING))
+        return self.node("NOT", token, node) if negated else node
 
     def membership(self, left: Node, token: Token) -> Node:
         """``IN (...)``, ``BETWEEN ... AND ...`` and ``LIKE '...'``"""
-        start = token.start
         if token.word == "IN":
             self.expect("(")
-            return self.node("IN", start, left, *self.arguments(1, LONGEST, "IN"))
+            return self.node("IN", token, left, *self.arguments(1, LONGEST, "IN"))
         if token.word == "BETWEEN":
-            low = self.node(">=", start, left, self.expression(COMPARING))
+            low = self.node(">=", token, left, self.expression(COMPARING))
             self.expect("AND")
-            high = self.node("<=", start, left, self.expression(COMPARING))
-            return self.node("AND", start, low, high)
+            high = self.node("<=", token, left, self.expression(COMPARING))
+            return self.node("AND", token, low, high)
         if self.next.kind != "text":
             raise self.unexpected("a string in single quotes")
         pattern = self.take()
         if sum(map(pattern.content.count, "_%")) > WILDCARDS:
-            words = f"the pattern has more than {WILDCARDS} wildcards"
-            raise fault(self.text, pattern.start, words)
+            raise self.fault(pattern, f"the pattern has more than {WILDCARDS} wildcards")
         values = (pattern.content, "s" if token.word == "LIKE" else "is")
-        return self.node("LIKE", start, left, values=values)
+        return self.node("LIKE", token, left, values=values)
 
     def operand(self, binding: int) -> Node:
         """A number, string, column, function, CASE, sign, NOT, or something in parentheses."""
         token = self.take()
-        word, start = token.word, token.start
         if token.kind == "number":
             return self.number(token)
         if token.kind == "text":
-            return self.leaf("constant", start, token.content)
+            return self.constant(token, token.content)
         if token.kind == "quoted":
             return self.column(token, token.content)
-        if word in CONSTANTS:
-            return self.leaf("constant", start, CONSTANTS[word])
-        if word == "CASE":
+        if token.word in CONSTANTS:
+            return self.constant(token, CONSTANTS[token.word])
+        if token.word == "CASE":
             return self.case(token)
-        if word == "(":
+        if token.word == "(":
             node = self.expression()
             self.expect(")")
             return node
-        if word in ("+", "-"):
+        if token.word in ("+", "-"):
             return self.signed(token, self.expression(SIGN))
-        if word == "NOT" and binding <= NOT:
-            return self.node("NOT", start, self.expression(NOT))
-        if token.kind != "word" or word in RESERVED:
+        if token.word == "NOT" and binding <= NOT:
+            return self.node("NOT", token, self.expression(NOT))
+        if token.kind != "word" or token.word in RESERVED:
             self.position -= 1
             raise self.unexpected("a value")
         if self.accept("("):
             return self.function(token)
-        if word in TIMES and self.next.kind == "text":
+        if token.word in TIMES and self.next.kind == "text":
             return self.time(token, self.take())
         return self.column(token, token.text)
 
     def signed(self, token: Token, node: Node) -> Node:
         """The sign of a number is part of it."""
-        value: Any = node.values[0] if node.operation == "constant" else None
         if token.word == "+":
             return node
+        value: Any = node.values[0] if node.operation == "constant" else None
         if type(value) in (int, float):
-            return self.leaf("constant", token.start, -value)
-        return self.node("negative", token.start, node)
+            return self.constant(token, -value)
+        return self.node("negative", token, node)
 
     def number(self, token: Token) -> Node:
         """Whole numbers of up to 64 bits stay whole."""
         whole = token.text.isdigit() and len(token.text) < 20 and int(token.text) < 2**63
         value = int(token.text) if whole else float(token.text)
         if not math.isfinite(value):
-            raise fault(self.text, token.start, "the number is too large")
-        return self.leaf("constant", token.start, value)
+            raise self.fault(token, "the number is too large")
+        return self.constant(token, value)
 
     def time(self, token: Token, text: Token) -> Node:
         """``DATE '2024-01-31'`` and the like."""
         parse, example = TIMES[token.word]
         try:
             value = parse(text.content)
-            good = getattr(value, "tzinfo", None) is None
+            if getattr(value, "tzinfo", None) is not None:
+                raise ValueError
         except (ValueError, OverflowError):
-            good = False
-        if not good:
-            words = f"{text.text} cannot be read as {token.word}"
-            raise fault(self.text, text.start, words, f"Write it as {token.word} '{example}'.")
-        return self.leaf("constant", token.start, value)
-
-    def column(self, token: Token, name: str) -> Node:
-        self.uses.append(Use(name, token.start, token.kind == "quoted"))
-        return self.leaf("column", token.start, name)
+            advice = f"Write it as {token.word} '{example}'."
+            raise self.fault(text, f"{text.text} cannot be read as {token.word}", advice) from None
+        return self.constant(token, value)
 
     def case(self, token: Token) -> Node:
         """``CASE [value] WHEN ... THEN ... ELSE ... END``; NULL without ELSE."""
         value = None if self.next.word == "WHEN" else self.expression()
-        parts: list[Node] = []
+        branches, outside = [], len(self.guards)
         when: Token | None = self.expect("WHEN")
         while when:
             test = self.expression()
-            parts.append(test if value is None else self.node("=", when.start, value, test))
+            if value is not None:
+                test = self.node("=", when, value, test)
             self.expect("THEN")
-            parts.append(self.expression())
+            branches.append((test, self.under(test, True)))
+            self.guards.append((test, False))
             when = self.accept("WHEN")
-        other = self.accept("ELSE")
-        parts.append(self.expression() if other else self.leaf("constant", token.start, None))
+        node = self.expression() if self.accept("ELSE") else self.constant(token, None)
         self.expect("END")
-        return self.node("CASE", token.start, *parts)
+        del self.guards[outside:]
+        for test, result in reversed(branches):
+            node = self.node("CASE", token, test, result, node)
+        return node
+
+    def under(self, test: Node, holds: bool) -> Node:
+        """An expression that only counts where a condition holds, or does not."""
+        self.guards.append((test, holds))
+        node = self.expression()
+        self.guards.pop()
+        return node
+
+    def guarded(self, token: Token, node: Node) -> Node:
+        """NULL where it does not count, so that CAST does not fail there."""
+        for test, holds in self.guards:
+            null = self.constant(token, None)
+            pair = (node, null) if holds else (null, node)
+            node = self.node("CASE", token, test, *pair)
+        return node
 
     def function(self, token: Token) -> Node:
         """``NAME(..., ...)``"""
@@ -296,14 +299,25 @@ class Reader:
             return self.special(token, name)
         if name not in FUNCTIONS:
             known = ", ".join(sorted({*FUNCTIONS, *OTHER_NAMES, *SPECIAL}))
-            advice = f"A rule decides every row from that row alone. The functions are: {known}."
-            raise fault(self.text, token.start, f"unknown function {token.text!r}", advice)
+            advice = f"{ALONE} The functions are: {known}."
+            raise self.fault(token, f"unknown function {token.text!r}", advice)
+        if name == "IF":
+            test = self.expression()
+            self.expect(",")
+            yes = self.under(test, True)
+            self.expect(",")
+            no = self.under(test, False)
+            self.expect(")")
+            return self.node("IF", token, test, yes, no)
         word = FUNCTIONS[name]
         parts = self.arguments(word.fewest, word.most, name)
         if word.written is None:
-            return self.node(name, token.start, *parts)
+            return self.node(name, token, *parts)
         values = tuple(self.written(part, word.written, name) for part in parts[1:])
-        return self.node(name, token.start, parts[0], values=values)
+        if name == "SUBSTR" and values[0] == 0:
+            raise self.fault(parts[1], "SUBSTR counts from 1, not 0,")
+        first = self.guarded(token, parts[0]) if name == "STRPTIME" else parts[0]
+        return self.node(name, token, first, values=values)
 
     def arguments(self, fewest: int, most: int, name: str) -> list[Node]:
         """``..., ...)``"""
@@ -313,13 +327,12 @@ class Reader:
             parts.append(self.expression())
             if self.next.word not in (",", ")"):
                 raise self.unexpected("an operator, ',' or ')'")
-            closing = self.accept(")")
-            if closing is None:
-                self.take()
+            token = self.take()
+            closing = token if token.word == ")" else None
         if not fewest <= len(parts) <= most:
             count = str(fewest) if fewest == most else f"{fewest} to {most}"
-            words = f"{name} needs {count} argument{'s'[: count != '1']}, but has {len(parts)},"
-            raise fault(self.text, closing.start, words)
+            noun = "argument" if count == "1" else "arguments"
+            raise self.fault(closing, f"{name} needs {count} {noun}, but has {len(parts)},")
         return parts
 
     def written(self, part: Node, kind: Any, name: str) -> Any:
@@ -327,44 +340,39 @@ class Reader:
         value: Any = part.values[0] if part.operation == "constant" else None
         if type(value) is not kind or (kind is int and value < 0):
             noun = "a whole number" if kind is int else "a string in single quotes"
-            raise fault(self.text, part.start, f"an argument of {name} is not {noun}")
-        if name == "SUBSTR" and value == 0:
-            raise fault(self.text, part.start, "SUBSTR counts from 1, not 0,")
-        if name == "REGEXP_LIKE" and not _is_pattern(value):
-            raise fault(self.text, part.start, "invalid regular expression")
+            raise self.fault(part, f"an argument of {name} is not {noun}")
+        if name == "REGEXP_LIKE":
+            try:
+                pl.Series([""]).str.contains(value)
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+                raise self.fault(part, "invalid regular expression") from None
         return value
 
     def special(self, token: Token, name: str) -> Node:
         """``CAST(... AS type)``, ``EXTRACT(part FROM ...)`` and ``DATE_PART('part', ...)``"""
+        values: tuple[Any, ...]
         if name in ("CAST", "TRY_CAST"):
             inner = self.expression()
             self.expect("AS")
-            values: tuple[Any, ...] = (self.type_name(), name == "CAST")
-            operation = "CAST"
+            operation, values = "CAST", (self.type_name(), name == "CAST")
         else:
-            operation, word = "EXTRACT", self.take()
+            word = self.take()
             part = (word.content if word.kind == "text" else word.text).upper()
             if part not in PARTS or (word.kind == "text") != (name == "DATE_PART"):
                 advice = f"The parts are: {', '.join(PARTS)}."
-                raise fault(self.text, word.start, f"unknown part {word.text!r}", advice)
+                raise self.fault(word, f"unknown part {word.text!r}", advice)
             self.expect("FROM" if name == "EXTRACT" else ",")
-            inner, values = self.expression(), (part,)
+            operation, inner, values = "EXTRACT", self.expression(), (part,)
         self.expect(")")
-        return self.node(operation, token.start, inner, values=values)
+        if name == "CAST":
+            inner = self.guarded(token, inner)
+        return self.node(operation, token, inner, values=values)
 
     def type_name(self) -> str:
         token = self.take()
         if token.word not in TYPES:
             advice = f"The types are: {', '.join(TYPES)}."
-            raise fault(self.text, token.start, f"unknown type {token.text!r}", advice)
+            raise self.fault(token, f"unknown type {token.text!r}", advice)
         if token.word == "DOUBLE":
             self.accept("PRECISION")
         return token.word
-
-
-def _is_pattern(text: str) -> bool:
-    try:
-        pl.Series([""]).str.contains(text)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        return False
-    return True

@@ -1,7 +1,6 @@
 """Every operation and function of an expression, and the Polars expression it becomes.
 
-All of them work row by row. NaN, which Polars takes for the largest number, is NULL here: by
-``replace``, since ``fill_nan`` repeats its operand three times, and nested ones explode.
+All of them work row by row, on columns without NaN.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from enum import Enum
-from operator import methodcaller
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -26,7 +24,7 @@ class Takes(Enum):
     ANYTHING = 0
     NUMBERS = 1  # as Float64, which cannot wrap around; true is one, false is zero
     CONDITIONS = 2  # an error for anything but true or false
-    BRANCHES = 3  # condition, value, condition, value, ..., value
+    CONDITION_FIRST = 3
 
 
 class Word(NamedTuple):
@@ -42,16 +40,9 @@ class Word(NamedTuple):
     takes: Takes = Takes.ANYTHING
 
 
-def _case(*parts: Any) -> Any:
-    chain: Any = pl
-    for condition, value in zip(parts[:-1:2], parts[1::2], strict=True):
-        chain = chain.when(condition).then(value)
-    return chain.otherwise(parts[-1])
-
-
 def _remainder(x: Any, y: Any) -> Any:
     """With the sign of the dividend, as in SQL; Polars' own has that of the divisor."""
-    return pl.when(y != 0).then(x.sign() * (x.abs() % y.abs()).replace(math.nan, None))
+    return pl.when(y != 0).then(x.sign() * (x.abs() % y.abs()))
 
 
 def _cast(x: Any, name: str, strict: bool, source: Any) -> Any:
@@ -62,8 +53,7 @@ def _cast(x: Any, name: str, strict: bool, source: Any) -> Any:
         spaced = x.str.replace("T", " ", literal=True)
         whole = pl.when(x.str.len_chars() > 10).then(spaced).otherwise(x + " 00:00:00")
         return whole.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=strict)
-    result = x.cast(kind, strict=strict)
-    return result.replace(math.nan, None) if kind == pl.Float64 else result
+    return x.cast(kind, strict=strict)
 
 
 def _like(x: Any, pattern: str, flags: str) -> Any:
@@ -71,56 +61,40 @@ def _like(x: Any, pattern: str, flags: str) -> Any:
     return x.str.contains(f"(?{flags})^{escaped.replace('%', '.*').replace('_', '.')}$")
 
 
-def _numbers(fewest: int = 1, most: int = 1, **makes: Callable[..., Any]) -> dict[str, Word]:
-    return {name: Word(make, fewest, most, None, Takes.NUMBERS) for name, make in makes.items()}
+def _number(make: Callable[..., Any], n: int = 1) -> Word:
+    return Word(make, n, n, takes=Takes.NUMBERS)
 
 
-def _partly(make: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that some numbers have no value of."""
-    return lambda *x: make(*x).replace(math.nan, None)
-
-
+SAME_NAME = (  # in Polars
+    *("abs", "cbrt", "ceil", "cos", "degrees", "exp", "floor", "log10", "log1p", "radians"),
+    *("sign", "sin", "sqrt", "tan"),
+)
 FUNCTIONS: Mapping[str, Word] = {
-    **_numbers(
-        **{
-            n.upper(): methodcaller(n)
-            for n in ["abs", "cbrt", "ceil", "degrees", "exp", "floor", "radians", "sign"]
-        }
-    ),
-    **_numbers(
-        **{
-            n.upper(): _partly(methodcaller(n))
-            for n in ["cos", "log10", "log1p", "sin", "sqrt", "tan"]
-        }
-    ),
-    **_numbers(
-        ACOS=_partly(methodcaller("arccos")),
-        ASIN=_partly(methodcaller("arcsin")),
-        ATAN=methodcaller("arctan"),
-        LN=_partly(methodcaller("log")),
-        LOG2=_partly(methodcaller("log", 2)),
-    ),
-    **_numbers(
-        2,
-        2,
-        ATAN2=pl.arctan2,
-        MOD=_remainder,
-        POWER=_partly(lambda x, y: x.cast(pl.Float64).pow(y)),
-    ),
+    **{name.upper(): _number(operator.methodcaller(name)) for name in SAME_NAME},
+    "ACOS": _number(lambda x: x.arccos()),
+    "ASIN": _number(lambda x: x.arcsin()),
+    "ATAN": _number(lambda x: x.arctan()),
+    "ATAN2": _number(pl.arctan2, 2),
     "COALESCE": Word(pl.coalesce, 1, MANY),
     "CONCAT": Word(lambda *x: pl.concat_str(*x, ignore_nulls=True), 1, MANY),
     "CONTAINS": Word(lambda x, y: x.str.contains(y, literal=True), 2, 2),
     "ENDS_WITH": Word(lambda x, y: x.str.ends_with(y), 2, 2),
     "GREATEST": Word(pl.max_horizontal, 1, MANY),
-    "IF": Word(_case, 3, 3, takes=Takes.BRANCHES),
+    "IF": Word(
+        lambda test, x, y: pl.when(test).then(x).otherwise(y), 3, 3, takes=Takes.CONDITION_FIRST
+    ),
     "IFNULL": Word(pl.coalesce, 2, 2),
     "LEAST": Word(pl.min_horizontal, 1, MANY),
     "LEFT": Word(lambda x, n: x.str.head(n), 2, 2, int),
     "LENGTH": Word(lambda x: x.str.len_chars().cast(pl.Int64)),
+    "LN": _number(lambda x: x.log()),
+    "LOG2": _number(lambda x: x.log(2)),
     "LOWER": Word(lambda x: x.str.to_lowercase()),
     "LTRIM": Word(lambda x: x.str.strip_chars_start(" ")),
+    "MOD": _number(_remainder, 2),
     "NULLIF": Word(lambda x, y: pl.when(x == y).then(None).otherwise(x), 2, 2),
     "PI": Word(lambda: pl.lit(math.pi), 0, 0),
+    "POWER": _number(lambda x, y: x.pow(y), 2),
     "REGEXP_LIKE": Word(lambda x, pattern: x.str.contains(pattern), 2, 2, str),
     "RIGHT": Word(lambda x, n: x.str.tail(n), 2, 2, int),
     "ROUND": Word(
@@ -134,7 +108,8 @@ FUNCTIONS: Mapping[str, Word] = {
     "UPPER": Word(lambda x: x.str.to_uppercase()),
 }
 OTHER_NAMES = {"CEILING": "CEIL", "CHAR_LENGTH": "LENGTH", "POW": "POWER", "SUBSTRING": "SUBSTR"}
-OPERATIONS: Mapping[str, Word] = {
+WORDS: Mapping[str, Word] = {
+    **FUNCTIONS,
     "OR": Word(operator.or_, takes=Takes.CONDITIONS),
     "AND": Word(operator.and_, takes=Takes.CONDITIONS),
     "NOT": Word(operator.invert, takes=Takes.CONDITIONS),
@@ -145,17 +120,18 @@ OPERATIONS: Mapping[str, Word] = {
     "<=": Word(operator.le),
     ">": Word(operator.gt),
     ">=": Word(operator.ge),
+    "IN": Word(lambda x, *others: pl.any_horizontal(*(x == other for other in others))),
     "IS NULL": Word(lambda x: x.is_null()),
     "IS DISTINCT FROM": Word(lambda x, y: x.ne_missing(y)),
     "LIKE": Word(_like),
-    "+": Word(operator.add, takes=Takes.NUMBERS),
-    "-": Word(operator.sub, takes=Takes.NUMBERS),
-    "negative": Word(lambda x: x * -1.0, takes=Takes.NUMBERS),
-    "*": Word(operator.mul, takes=Takes.NUMBERS),
-    "/": Word(lambda x, y: pl.when(y != 0).then(x / y), takes=Takes.NUMBERS),
+    "+": _number(operator.add),
+    "-": _number(operator.sub),
+    "negative": _number(lambda x: x * -1.0),
+    "*": _number(operator.mul),
+    "/": _number(lambda x, y: pl.when(y != 0).then(x / y)),
     "%": FUNCTIONS["MOD"],
     "||": Word(pl.concat_str),
-    "CASE": Word(_case, takes=Takes.BRANCHES),
+    "CASE": FUNCTIONS["IF"],
     "CAST": Word(_cast),
     "EXTRACT": Word(lambda x, part: PARTS[part](x).cast(pl.Int64)),
 }
