@@ -95,7 +95,7 @@ def test_a_vector_multiplies_the_items_of_a_table_by_their_numbers():
 
 
 def test_a_multiplier_of_a_table_needs_its_items():
-    with refused("rule 'half' multiplies items: name the item column with item=."):
+    with refused("rule 'half' needs items: name the item column with item=."):
         decide(Multiplier([0.5], name="half"), table(item=None))
 
 
@@ -109,7 +109,9 @@ def test_an_item_without_a_multiplier_is_refused():
 
 @pytest.mark.parametrize("length", [1, 2, 4])
 def test_a_multiplier_of_another_length_is_refused(length):
-    with refused(f"rule 'half' has {length} multipliers, but the predictions have 3 items."):
+    with refused(
+        f"rule 'half' has {length} multiplier{'s'[: length != 1]}, but the predictions have 3"
+    ):
         decide(Multiplier([0.5] * length, name="half"), arrays())
 
 
@@ -461,7 +463,7 @@ def test_a_fixed_item_that_is_no_column_is_refused():
 
 
 def test_a_fixed_item_of_a_table_needs_its_items():
-    with refused("rule 'always red' names an item: name the item column with item=."):
+    with refused("rule 'always red' needs items: name the item column with item=."):
         decide(Fixed("red"), table(item=None))
 
 

@@ -520,7 +520,7 @@ def test_a_fault_of_the_text_is_refused_with_its_place(text, message):
 
 def test_a_fault_is_shown_under_its_line():
     with refused(
-        "line 2, column 4. A rule decides every row from that row alone. The functions are: ABS, "
+        "line 2, column 4. A rule decides every row from that row alone. The functions are: ABS"
     ):
         read("x +\n 2*SUM(x)\n + y")
     with pytest.raises(ArgumentError) as error:

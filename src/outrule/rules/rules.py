@@ -32,6 +32,13 @@ class Rule(ABC):
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
         """The rule's decision for every instance."""
 
+    def item_names(self, instances: Instances) -> Sequence[Any]:
+        """The names of the items, for rules that know items by name."""
+        names = instances.names_of_items
+        if names is None:
+            raise DataError(f"rule {self.name!r} needs items: name the item column with item=.")
+        return names
+
     def check_training(self, instances: Instances) -> None:  # noqa: B027 - few rules need it
         """Raise if the rule can only be a mistake on these training data."""
 
@@ -86,17 +93,11 @@ class Multiplier(Rule):
 
     def per_item(self, instances: Instances) -> Floats:
         """The multiplier of every item code, shape (n_codes,)."""
-        names = instances.names_of_items
-        if names is None:
-            raise DataError(
-                f"rule {self.name!r} multiplies items: name the item column with item=."
-            )
+        names = self.item_names(instances)
         if isinstance(names, range) and not isinstance(self.vector, dict):
-            if len(names) != len(self.vector):
-                raise DataError(
-                    f"rule {self.name!r} has {len(self.vector)} multipliers, "
-                    f"but the predictions have {len(names)} items."
-                )
+            if len(names) != (n := len(self.vector)):
+                words = f"has {n} multiplier{'s'[: n != 1]}, but the predictions have {len(names)}"
+                raise DataError(f"rule {self.name!r} {words} items.")
             return self.vector  # type: ignore[no-any-return] # an array
         known = self.vector if isinstance(self.vector, dict) else dict(enumerate(self.vector))
         for name in names:
@@ -246,9 +247,7 @@ class Fixed(Rule):
             )
 
     def _marks(self, instances: Instances) -> Booleans:
-        names = instances.names_of_items
-        if names is None:
-            raise DataError(f"rule {self.name!r} names an item: name the item column with item=.")
+        names = self.item_names(instances)
         if isinstance(names, range):
             is_number = not isinstance(self.item, bool | np.bool_)  # though True equals 1
             if not (is_number and self.item in names):

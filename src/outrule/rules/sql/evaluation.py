@@ -19,7 +19,7 @@ from outrule.data.origin import TableOrigin
 from outrule.errors import DataError
 from outrule.rules.sql.grammar import COMPARISONS, Expression, Node, read
 from outrule.rules.sql.tokens import fault, place
-from outrule.rules.sql.words import WORDS, Takes
+from outrule.rules.sql.words import WORDS
 
 COMPARING = (*COMPARISONS, "IN", "IS DISTINCT FROM")
 MOMENTS = (pl.Date, pl.Datetime, pl.Time)
@@ -179,19 +179,16 @@ def _apply(node: Node, terms: Sequence[Any], n: int, text: str) -> Any:
 
 def _operand(node: Node, i: int, terms: Sequence[Any], n: int, text: str) -> Any:
     """One operand as the operation takes it."""
-    term, takes = terms[i], WORDS[node.operation].takes
-    kind = term.dtype
+    word, term, kind = WORDS[node.operation], terms[i], terms[i].dtype
     polars = pl.col(f"operand {i}") if len(term) == n else pl.lit(term.item(), dtype=kind)
-    if takes is Takes.NUMBERS:
+    if word.numbers:
         lengths = any(term.dtype.is_temporal() for term in terms)
         number = kind == pl.Boolean or kind.is_integer() or (kind == pl.Null and not lengths)
         return polars.cast(pl.Float64) if number else polars
-    if takes is Takes.CONDITIONS or (takes is Takes.CONDITION_FIRST and i == 0):
-        if kind not in (pl.Boolean, pl.Null):
-            words = f"{node.operation} needs true or false, not {kind},"
-            raise fault(text, node.parts[i].start, words)
-        return polars.cast(pl.Boolean)
-    return polars
+    if i < word.tests and kind not in (pl.Boolean, pl.Null):
+        words = f"{node.operation} needs true or false, not {kind},"
+        raise fault(text, node.parts[i].start, words)
+    return polars.cast(pl.Boolean) if i < word.tests else polars
 
 
 def _look_up(node: Node, terms: Sequence[Any], x: Any) -> Any:

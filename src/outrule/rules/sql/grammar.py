@@ -7,6 +7,7 @@ without a trace in its tree (``x BETWEEN 1 2``, ``CASE WHEN b 1 END``, ``ABS(x,)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -34,11 +35,9 @@ BINDING = {  # how tightly an operator binds; from left to right where equal
 CONSTANTS = {"NULL": None, "TRUE": True, "FALSE": False}
 SPECIAL = ("CAST", "DATE_PART", "EXTRACT", "TRY_CAST")
 FOREIGN = ("SELECT", "OVER", "FILTER")  # of sub-queries and window functions
-RESERVED = (
-    *("AND", "AS", "BETWEEN", "CASE", "DISTINCT", "ELSE", "END", "FROM", "ILIKE", "IN", "IS"),
-    *("LIKE", "NOT", "OR", "THEN", "WHEN", *CONSTANTS, *FOREIGN),
-)
 ALONE = "A rule decides every row from that row alone."
+RESERVED = {*BINDING, *CONSTANTS, *FOREIGN}
+RESERVED |= {"AS", "CASE", "DISTINCT", "ELSE", "END", "FROM", "THEN", "WHEN"}
 
 
 class Node(NamedTuple):
@@ -101,7 +100,6 @@ class Reader:
         return self.tokens[self.position - 1]
 
     def accept(self, *words: str) -> Token | None:
-        """The next token if it is one of these words."""
         return self.take() if self.next.word in words else None
 
     def expect(self, *words: str) -> Token:
@@ -112,12 +110,16 @@ class Reader:
         return self.take()
 
     def unexpected(self, expected: str) -> ArgumentError:
-        """The error for the next token."""
         token = self.next
         if token.word in FOREIGN:
             return self.fault(token, f"{token.text!r} is not supported", ALONE)
         found = "the expression ends" if token.kind == "end" else f"found {token.text!r}"
         return self.fault(token, f"expected {expected}, but {found}")
+
+    def unknown(self, noun: str, token: Token, known: Iterable[str]) -> ArgumentError:
+        advice = f"The {noun}s are: {', '.join(known)}."
+        advice = f"{ALONE} {advice}" if noun == "function" else advice
+        return self.fault(token, f"unknown {noun} {token.text!r}", advice)
 
     def fault(self, place: Token | Node, words: str, advice: str = "") -> ArgumentError:
         return fault(self.text, place.start, words, advice)
@@ -288,8 +290,8 @@ class Reader:
         """NULL where it does not count, so that CAST does not fail there."""
         for test, holds in self.guards:
             null = self.constant(token, None)
-            pair = (node, null) if holds else (null, node)
-            node = self.node("CASE", token, test, *pair)
+            parts = (node, null) if holds else (null, node)
+            node = self.node("CASE", token, test, *parts)
         return node
 
     def function(self, token: Token) -> Node:
@@ -298,17 +300,14 @@ class Reader:
         if name in SPECIAL:
             return self.special(token, name)
         if name not in FUNCTIONS:
-            known = ", ".join(sorted({*FUNCTIONS, *OTHER_NAMES, *SPECIAL}))
-            advice = f"{ALONE} The functions are: {known}."
-            raise self.fault(token, f"unknown function {token.text!r}", advice)
+            raise self.unknown("function", token, sorted({*FUNCTIONS, *OTHER_NAMES, *SPECIAL}))
         if name == "IF":
-            test = self.expression()
-            self.expect(",")
-            yes = self.under(test, True)
-            self.expect(",")
-            no = self.under(test, False)
+            parts = [self.expression()]
+            for holds in (True, False):
+                self.expect(",")
+                parts.append(self.under(parts[0], holds))
             self.expect(")")
-            return self.node("IF", token, test, yes, no)
+            return self.node("IF", token, *parts)
         word = FUNCTIONS[name]
         parts = self.arguments(word.fewest, word.most, name)
         if word.written is None:
@@ -322,13 +321,13 @@ class Reader:
     def arguments(self, fewest: int, most: int, name: str) -> list[Node]:
         """``..., ...)``"""
         parts: list[Node] = []
-        closing = self.accept(")")
-        while closing is None:
+        if self.next.word != ")":
             parts.append(self.expression())
-            if self.next.word not in (",", ")"):
-                raise self.unexpected("an operator, ',' or ')'")
-            token = self.take()
-            closing = token if token.word == ")" else None
+            while self.accept(","):
+                parts.append(self.expression())
+        if self.next.word != ")":
+            raise self.unexpected("an operator, ',' or ')'")
+        closing = self.take()
         if not fewest <= len(parts) <= most:
             count = str(fewest) if fewest == most else f"{fewest} to {most}"
             noun = "argument" if count == "1" else "arguments"
@@ -359,8 +358,7 @@ class Reader:
             word = self.take()
             part = (word.content if word.kind == "text" else word.text).upper()
             if part not in PARTS or (word.kind == "text") != (name == "DATE_PART"):
-                advice = f"The parts are: {', '.join(PARTS)}."
-                raise self.fault(word, f"unknown part {word.text!r}", advice)
+                raise self.unknown("part", word, PARTS)
             self.expect("FROM" if name == "EXTRACT" else ",")
             operation, inner, values = "EXTRACT", self.expression(), (part,)
         self.expect(")")
@@ -371,8 +369,7 @@ class Reader:
     def type_name(self) -> str:
         token = self.take()
         if token.word not in TYPES:
-            advice = f"The types are: {', '.join(TYPES)}."
-            raise self.fault(token, f"unknown type {token.text!r}", advice)
+            raise self.unknown("type", token, TYPES)
         if token.word == "DOUBLE":
             self.accept("PRECISION")
         return token.word

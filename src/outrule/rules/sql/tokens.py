@@ -64,11 +64,9 @@ def split(text: str) -> list[Token]:
     while start < len(text):
         found = TOKEN.match(text, start)
         if found is None:
-            unclosed = {
-                "'": "a string that is never closed starts",
-                '"': "a name that is never closed starts",
-            }.get(text[start])
-            raise fault(text, start, unclosed or f"unexpected character {text[start]!r}")
+            noun = {"'": "string", '"': "name"}.get(text[start])
+            unclosed = f"a {noun} that is never closed starts"
+            raise fault(text, start, unclosed if noun else f"unexpected character {text[start]!r}")
         if found.lastgroup == "comment":
             raise fault(text, start, "comments are not supported,", "Name the rule instead.")
         if found.lastgroup != "blank":

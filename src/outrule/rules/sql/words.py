@@ -10,7 +10,6 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
-from enum import Enum
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -18,31 +17,29 @@ import polars as pl
 MANY = 100
 
 
-class Takes(Enum):
-    """What an operation does with its operands."""
-
-    ANYTHING = 0
-    NUMBERS = 1  # as Float64, which cannot wrap around; true is one, false is zero
-    CONDITIONS = 2  # an error for anything but true or false
-    CONDITION_FIRST = 3
-
-
 class Word(NamedTuple):
-    """A function: how many arguments it has, and what it makes of them.
+    """A function or operator: how many arguments it has, and what it makes of them.
 
-    Where ``written`` is given, the arguments from the second on are constants of this type.
+    Where ``written`` is given, the arguments from the second on are constants of this type. The
+    first ``tests`` arguments must be true or false. ``numbers`` are computed as Float64, which
+    cannot wrap around; true is one there, false is zero.
     """
 
     make: Callable[..., Any]
     fewest: int = 1
     most: int = 1
     written: type | None = None
-    takes: Takes = Takes.ANYTHING
+    tests: int = 0
+    numbers: bool = False
 
 
 def _remainder(x: Any, y: Any) -> Any:
     """With the sign of the dividend, as in SQL; Polars' own has that of the divisor."""
     return pl.when(y != 0).then(x.sign() * (x.abs() % y.abs()))
+
+
+def _round(x: Any, digits: int = 0) -> Any:
+    return x.round(min(digits, 15), mode="half_away_from_zero")
 
 
 def _cast(x: Any, name: str, strict: bool, source: Any) -> Any:
@@ -62,7 +59,7 @@ def _like(x: Any, pattern: str, flags: str) -> Any:
 
 
 def _number(make: Callable[..., Any], n: int = 1) -> Word:
-    return Word(make, n, n, takes=Takes.NUMBERS)
+    return Word(make, n, n, numbers=True)
 
 
 SAME_NAME = (  # in Polars
@@ -80,9 +77,7 @@ FUNCTIONS: Mapping[str, Word] = {
     "CONTAINS": Word(lambda x, y: x.str.contains(y, literal=True), 2, 2),
     "ENDS_WITH": Word(lambda x, y: x.str.ends_with(y), 2, 2),
     "GREATEST": Word(pl.max_horizontal, 1, MANY),
-    "IF": Word(
-        lambda test, x, y: pl.when(test).then(x).otherwise(y), 3, 3, takes=Takes.CONDITION_FIRST
-    ),
+    "IF": Word(lambda test, x, y: pl.when(test).then(x).otherwise(y), 3, 3, tests=1),
     "IFNULL": Word(pl.coalesce, 2, 2),
     "LEAST": Word(pl.min_horizontal, 1, MANY),
     "LEFT": Word(lambda x, n: x.str.head(n), 2, 2, int),
@@ -97,9 +92,7 @@ FUNCTIONS: Mapping[str, Word] = {
     "POWER": _number(lambda x, y: x.pow(y), 2),
     "REGEXP_LIKE": Word(lambda x, pattern: x.str.contains(pattern), 2, 2, str),
     "RIGHT": Word(lambda x, n: x.str.tail(n), 2, 2, int),
-    "ROUND": Word(
-        lambda x, n=0: x.round(min(n, 15), mode="half_away_from_zero"), 1, 2, int, Takes.NUMBERS
-    ),
+    "ROUND": Word(_round, 1, 2, int, numbers=True),
     "RTRIM": Word(lambda x: x.str.strip_chars_end(" ")),
     "STARTS_WITH": Word(lambda x, y: x.str.starts_with(y), 2, 2),
     "STRPTIME": Word(lambda x, form: x.str.strptime(pl.Datetime("us"), form), 2, 2, str),
@@ -110,9 +103,9 @@ FUNCTIONS: Mapping[str, Word] = {
 OTHER_NAMES = {"CEILING": "CEIL", "CHAR_LENGTH": "LENGTH", "POW": "POWER", "SUBSTRING": "SUBSTR"}
 WORDS: Mapping[str, Word] = {
     **FUNCTIONS,
-    "OR": Word(operator.or_, takes=Takes.CONDITIONS),
-    "AND": Word(operator.and_, takes=Takes.CONDITIONS),
-    "NOT": Word(operator.invert, takes=Takes.CONDITIONS),
+    "OR": Word(operator.or_, tests=2),
+    "AND": Word(operator.and_, tests=2),
+    "NOT": Word(operator.invert, tests=1),
     "=": Word(operator.eq),
     "<>": Word(operator.ne),
     "!=": Word(operator.ne),
