@@ -211,7 +211,7 @@ class Choose(_Written):
 
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
         marks = self._values(instances)
-        _check_feasible(self, marks, instances, problem, layout)
+        _check_feasible(self, problem.feasible(marks, layout), marks, instances, problem)
         return to_picks(marks, layout)
 
 
@@ -236,7 +236,8 @@ class Fixed(Rule):
         marks = self._marks(instances)
         offered = np.add.reduceat(marks, layout.offsets[:-1], dtype=np.int64) == 1
         picks = problem.pick_on_threads(instances.prediction, layout)
-        _check_feasible(self, marks, instances, problem, layout, offered)
+        feasible = problem.feasible(marks, layout) | ~offered
+        _check_feasible(self, feasible, marks, instances, problem)
         picks[offered] = to_picks(marks, layout)[offered]
         return picks
 
@@ -333,15 +334,9 @@ def to_picks(marks: Booleans, layout: Layout) -> Picks:
 
 
 def _check_feasible(
-    rule: Rule,
-    marks: Booleans,
-    instances: Instances,
-    problem: Problem,
-    layout: Layout,
-    where: Booleans | bool = True,
+    rule: Rule, feasible: Booleans, marks: Booleans, instances: Instances, problem: Problem
 ) -> None:
-    """Raise if the marked items of an instance are not feasible."""
-    bad = np.flatnonzero(where & ~problem.feasible(marks, layout))
+    bad = np.flatnonzero(~feasible)
     if len(bad):
         start, stop = instances.offsets[bad[0]], instances.offsets[bad[0] + 1]
         chosen = start + np.flatnonzero(marks[start:stop])

@@ -88,7 +88,7 @@ class Reader:
         self.text, self.tokens, self.position = text, split(text), 0
         self.nodes: list[Node] = []
         self.uses: list[Use] = []
-        self.guards: list[tuple[Node, bool]] = []  # the conditions around, and whether they hold
+        self.guards: list[list[Any]] = []  # a condition around, whether it holds, and with others
         self.level = self.operations = 0
 
     @property
@@ -117,16 +117,14 @@ class Reader:
         return self.fault(token, f"expected {expected}, but {found}")
 
     def unknown(self, noun: str, token: Token, known: Iterable[str]) -> ArgumentError:
-        advice = f"The {noun}s are: {', '.join(known)}."
-        advice = f"{ALONE} {advice}" if noun == "function" else advice
+        advice = f"{ALONE} " if noun == "function" else ""
+        advice += f"The {noun}s are: {', '.join(known)}."
         return self.fault(token, f"unknown {noun} {token.text!r}", advice)
 
     def fault(self, place: Token | Node, words: str, advice: str = "") -> ArgumentError:
         return fault(self.text, place.start, words, advice)
 
-    def node(
-        self, operation: str, place: Token, *parts: Node, values: tuple[Any, ...] = ()
-    ) -> Node:
+    def node(self, operation: str, place: Token, *parts: Node, values: Any = ()) -> Node:
         self.nodes.append(Node(operation, place.start, parts, values))
         self.operations += operation not in ("column", "constant")
         if self.operations > OPERATIONS:
@@ -270,7 +268,7 @@ class Reader:
                 test = self.node("=", when, value, test)
             self.expect("THEN")
             branches.append((test, self.under(test, True)))
-            self.guards.append((test, False))
+            self.guards.append([test, False, None])
             when = self.accept("WHEN")
         node = self.expression() if self.accept("ELSE") else self.constant(token, None)
         self.expect("END")
@@ -281,17 +279,24 @@ class Reader:
 
     def under(self, test: Node, holds: bool) -> Node:
         """An expression that only counts where a condition holds, or does not."""
-        self.guards.append((test, holds))
+        self.guards.append([test, holds, None])
         node = self.expression()
         self.guards.pop()
         return node
 
     def guarded(self, token: Token, node: Node) -> Node:
         """NULL where it does not count, so that CAST does not fail there."""
-        for test, holds in self.guards:
-            null = self.constant(token, None)
-            parts = (node, null) if holds else (null, node)
-            node = self.node("CASE", token, test, *parts)
+        if not self.guards:
+            return node
+        active, operations = self.constant(token, True), self.operations
+        for guard in self.guards:
+            if guard[2] is None:
+                never = self.constant(token, False)
+                parts = (active, never) if guard[1] else (never, active)
+                guard[2] = self.node("CASE", token, guard[0], *parts)
+            active = guard[2]
+        node = self.node("CASE", token, active, node, self.constant(token, None))
+        self.operations = operations  # guards do not count
         return node
 
     def function(self, token: Token) -> Node:
