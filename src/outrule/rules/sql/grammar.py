@@ -7,14 +7,12 @@ without a trace in its tree (``x BETWEEN 1 2``, ``CASE WHEN b 1 END``, ``ABS(x,)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from outrule.errors import ArgumentError
-from outrule.rules.sql.tokens import LONGEST, Token, fault, split
+from outrule.rules.sql.tokens import FOREIGN, LONGEST, Token, Tokens
 from outrule.rules.sql.words import FUNCTIONS, OTHER_NAMES, PARTS, TIMES, TYPES
 
 NESTING = 20
@@ -34,8 +32,6 @@ BINDING = {  # how tightly an operator binds; from left to right where equal
 }
 CONSTANTS = {"NULL": None, "TRUE": True, "FALSE": False}
 SPECIAL = ("CAST", "DATE_PART", "EXTRACT", "TRY_CAST")
-FOREIGN = ("SELECT", "OVER", "FILTER")  # of sub-queries and window functions
-ALONE = "A rule decides every row from that row alone."
 RESERVED = {*BINDING, *CONSTANTS, *FOREIGN}
 RESERVED |= {"AS", "CASE", "DISTINCT", "ELSE", "END", "FROM", "THEN", "WHEN"}
 
@@ -81,48 +77,15 @@ def read(text: str) -> Expression:
     return Expression(text, reader.nodes, reader.uses)
 
 
-class Reader:
+class Reader(Tokens):
     """Reads a text once, from left to right, by how tightly its operators bind."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.tokens, self.position = text, split(text), 0
+        super().__init__(text)
         self.nodes: list[Node] = []
         self.uses: list[Use] = []
         self.guards: list[list[Any]] = []  # a condition around, whether it holds, and with others
         self.level = self.operations = 0
-
-    @property
-    def next(self) -> Token:
-        return self.tokens[self.position]
-
-    def take(self) -> Token:
-        self.position += 1
-        return self.tokens[self.position - 1]
-
-    def accept(self, *words: str) -> Token | None:
-        return self.take() if self.next.word in words else None
-
-    def expect(self, *words: str) -> Token:
-        """The next token, which must be one of these words."""
-        if self.next.word not in words:
-            names = (word if word.isalpha() else repr(word) for word in words)
-            raise self.unexpected(" or ".join(names))
-        return self.take()
-
-    def unexpected(self, expected: str) -> ArgumentError:
-        token = self.next
-        if token.word in FOREIGN:
-            return self.fault(token, f"{token.text!r} is not supported", ALONE)
-        found = "the expression ends" if token.kind == "end" else f"found {token.text!r}"
-        return self.fault(token, f"expected {expected}, but {found}")
-
-    def unknown(self, noun: str, token: Token, known: Iterable[str]) -> ArgumentError:
-        advice = f"{ALONE} " if noun == "function" else ""
-        advice += f"The {noun}s are: {', '.join(known)}."
-        return self.fault(token, f"unknown {noun} {token.text!r}", advice)
-
-    def fault(self, place: Token | Node, words: str, advice: str = "") -> ArgumentError:
-        return fault(self.text, place.start, words, advice)
 
     def node(self, operation: str, place: Token, *parts: Node, values: Any = ()) -> Node:
         self.nodes.append(Node(operation, place.start, parts, values))

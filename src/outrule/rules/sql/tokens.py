@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from outrule.errors import ArgumentError
 
@@ -19,6 +20,9 @@ TOKEN = re.compile(
     | (?P<symbol><>|!=|<=|>=|\|\||::|[-+*/%<>=(),])""",
     re.VERBOSE,
 )
+
+FOREIGN = ("SELECT", "OVER", "FILTER")  # of sub-queries and window functions
+ALONE = "A rule decides every row from that row alone."
 
 
 class Token(NamedTuple):
@@ -73,3 +77,43 @@ def split(text: str) -> list[Token]:
             tokens.append(Token(str(found.lastgroup), found.group(), start))
         start = found.end()
     return [*tokens, Token("end", "", len(text))]
+
+
+class Tokens:
+    """A text that is read once, from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.tokens, self.position = text, split(text), 0
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.position]
+
+    def take(self) -> Token:
+        self.position += 1
+        return self.tokens[self.position - 1]
+
+    def accept(self, *words: str) -> Token | None:
+        return self.take() if self.next.word in words else None
+
+    def expect(self, *words: str) -> Token:
+        """The next token, which must be one of these words."""
+        if self.next.word not in words:
+            names = (word if word.isalpha() else repr(word) for word in words)
+            raise self.unexpected(" or ".join(names))
+        return self.take()
+
+    def unexpected(self, expected: str) -> ArgumentError:
+        token = self.next
+        if token.word in FOREIGN:
+            return self.fault(token, f"{token.text!r} is not supported", ALONE)
+        found = "the expression ends" if token.kind == "end" else f"found {token.text!r}"
+        return self.fault(token, f"expected {expected}, but {found}")
+
+    def unknown(self, noun: str, token: Token, known: Iterable[str]) -> ArgumentError:
+        advice = f"{ALONE} " if noun == "function" else ""
+        advice += f"The {noun}s are: {', '.join(known)}."
+        return self.fault(token, f"unknown {noun} {token.text!r}", advice)
+
+    def fault(self, place: Any, words: str, advice: str = "") -> ArgumentError:
+        return fault(self.text, place.start, words, advice)
