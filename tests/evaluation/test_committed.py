@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from outrule.evaluation.claims import judge, table
-from outrule.evaluation.folder import read_results
+from outrule.evaluation.results import read_results
 
 FOLDER = Path(__file__).parents[2] / "docs" / "evaluation"
 

@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 
 import outrule
 from outrule.evaluation import stream
-from outrule.evaluation.folder import read_results
+from outrule.evaluation.results import read_results
 from outrule.evaluation.reproduce import draw, evaluate
 from outrule.evaluation.settings import QUICK
 

@@ -1,8 +1,7 @@
-"""The paper's evaluation (section 5), reproduced and carried further.
+"""The paper's evaluation (section 5), with more problems and comparisons: `outrule reproduce`.
 
-The rooms, in the order of a run: `settings` (the grid, and what is refused), `cases` (world,
-predictor, problem and rules of a unit), `held_out` (what predictions are worth), `stream` (the grid
-on fresh batches), `equal_samples` (the other CHECKs on as many samples), `units` (all of it, as
-rows), `folder` (files that survive a kill), `tables`, `reading`, `claims` and `comparisons` (what
-the tables say), `panels` and `figures`, `page`; `reproduce` walks through them.
+`reproduce` is the entry point. It runs `units` of the `grid`: each draws its data (`cases`), finds
+patches on fresh batches (`stream`), and measures them on `held_out` instances; a `folder` keeps
+what is done. The `results` are three tables; `claims` and `comparisons` put them into words (with
+`reading`), `figures` into `panels`, and `page` shows all of it.
 """

@@ -1,4 +1,4 @@
-"""Cases: a unit of the grid enters; its problem, rules and stream of data leave."""
+"""What a unit runs on: its problem, rules, and a source of predictions and outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from outrule import threads, worlds
 from outrule.data.instances import Instances
-from outrule.evaluation.settings import Unit
+from outrule.evaluation.grid import Unit
 from outrule.problems.contract import Problem
 from outrule.problems.matchings import Matching
 from outrule.problems.matroids import GraphicMatroid, PartitionMatroid
@@ -19,13 +19,16 @@ from outrule.types import Floats
 from outrule.worlds.seeds import Seed
 
 STREAM, TEST, EQUAL = 1, 2, 3  # purposes of instances that a unit draws
-# All three choose up to five items.
-MATCHING = Matching.complete(10)
-PARTITION = PartitionMatroid([item // 3 for item in range(15)])
-GRAPHIC = GraphicMatroid.complete(6)
-FEWER = 8  # one in so many rules for the matroids, whose optimiser decides one instance at a time
-COST = 0.2  # of a rejection
-SHARPNESS = {"brief": 3.0, "converged": 1.0}  # of the predictor of rejection: 1 is Bayes' own
+REJECTION = Rejection(0.2)
+SHARPNESS = {"brief": 3.0, "converged": 1.0}  # of the predictor of rejection: 1 is Bayes-optimal
+PROBLEMS: dict[str, Problem] = {  # the last two choose five items, like the matching
+    "best-action": BestAction(),
+    "matching": Matching.complete(10),
+    "rejection": REJECTION,
+    "partition": PartitionMatroid([item // 3 for item in range(15)]),
+    "graphic": GraphicMatroid.complete(6),
+}
+FEWER = 8  # matroids get an eighth of the rules: their optimiser decides one instance at a time
 
 Draw = Callable[[int, Seed], tuple[Floats, Floats]]
 
@@ -40,11 +43,11 @@ class Case:
     draw: Draw
 
     def instances(self, n: int, purpose: int, *more: int) -> Instances:
-        """Instances for a purpose; ``more`` numbers them."""
+        """Instances for a purpose; ``more`` numbers distinguish several draws for it."""
         return Instances.from_arrays(*self.draw(n, (self.seed, purpose, *more)))
 
     def rounds(self, first: int, last: int, size: int) -> Instances:
-        """The instances of these rounds, ``size`` each: a round has its own seed."""
+        """The instances of these rounds, ``size`` each; every round has a separate seed."""
         with threads.lone_blas():  # around all threads: it is a setting of the process
             blocks = threads.run(
                 lambda i: self.draw(size, (self.seed, STREAM, first + i)), last - first
@@ -55,24 +58,10 @@ class Case:
 
 def make_case(unit: Unit, n_rules: int) -> Case:
     """Draw the world, train the predictor, and choose the rules."""
-    problem = problem_of(unit)
     limit = max(1, n_rules // FEWER) if unit.problem in ("partition", "graphic") else n_rules
     rules = multipliers(unit.n_items, limit=limit, seed=unit.seed)
-    draw = _rejection(unit) if isinstance(problem, Rejection) else _quadratic(unit)
-    return Case(unit.seed, problem, rules, draw)
-
-
-def problem_of(unit: Unit) -> Problem:
-    """What is decided in a unit."""
-    if unit.problem == "best-action":
-        return BestAction()
-    if unit.problem == "matching":
-        return MATCHING
-    if unit.problem == "rejection":
-        return Rejection(COST)
-    if unit.problem == "partition":
-        return PARTITION
-    return GRAPHIC
+    draw = _rejection(unit) if unit.problem == "rejection" else _quadratic(unit)
+    return Case(unit.seed, PROBLEMS[unit.problem], rules, draw)
 
 
 def _quadratic(unit: Unit) -> Draw:
@@ -83,10 +72,8 @@ def _quadratic(unit: Unit) -> Draw:
 
 
 def _rejection(unit: Unit) -> Draw:
-    problem, sharpness = Rejection(COST), SHARPNESS[unit.regime]
-
     def draw(n: int, seed: Seed) -> tuple[Floats, Floats]:
-        predictions, outcomes = worlds.rejection(n, seed, sharpness)
-        return problem.with_reject(predictions), problem.with_reject(outcomes)
+        predictions, outcomes = worlds.rejection(n, seed, SHARPNESS[unit.regime])
+        return REJECTION.with_reject(predictions), REJECTION.with_reject(outcomes)
 
     return draw

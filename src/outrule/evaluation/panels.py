@@ -1,20 +1,22 @@
-"""Panels: lines over axes enter, a sheet leaves; readable in print and in grey."""
+"""Drawing with matplotlib: panels of lines, readable in print and in grey, saved as PNG and SVG."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Sheet
 from matplotlib.ticker import LogLocator
 
-from outrule.evaluation.reading import fraction
+from outrule.evaluation.say import fraction
+from outrule.files import whole_file
 
-WORLDS = {
+PROBLEMS = {
     "best-action": "Best action",
     "matching": "Matching",
     "rejection": "Rejection",
@@ -33,20 +35,8 @@ LABELS = {
 MARKERS = "os^DvPX<>ph*d"
 WIDTH, HEIGHT, LOW = 7.0, 2.6, 1.25  # inches: a printed page, a panel, and a panel among many
 DODGE = 0.05  # octaves between the bars of two lines
-STYLE: dict[Any, Any] = {
-    "font.size": 8.5,
-    "axes.titlesize": "medium",
-    "axes.edgecolor": "0.4",
-    "axes.grid": True,
-    "axes.ymargin": 0.08,
-    "axes.axisbelow": True,
-    "grid.color": "0.9",
-    "lines.linewidth": 1.1,
-    "lines.markersize": 4.5,
-    "legend.frameon": False,
-    "svg.hashsalt": "outrule",  # the same drawing has the same bytes
-}
-World = tuple[str, int]
+STYLE = Path(__file__).with_name("panels.mplstyle")
+Setting = tuple[str, int]  # problem, number of items
 
 
 class Look(NamedTuple):
@@ -61,11 +51,11 @@ class Look(NamedTuple):
 class Panel(NamedTuple):
     """Lines over one pair of axes; a line has x, the mean of y, and its low and high end."""
 
-    world: World
+    setting: Setting
     x: str
     y: str
     lines: list[tuple[Look, pl.DataFrame]]
-    also: str = ""  # to be said in its title
+    also: str = ""  # the end of its title
     shift: float | None = None  # from gap to improvement
 
 
@@ -78,6 +68,17 @@ def looks(labels: list[str]) -> list[Look]:
     ]
 
 
+def save(panels: list[Panel], stem: Path, title: str) -> None:
+    """Draw panels, and write them as ``stem.png`` and ``stem.svg``."""
+    with matplotlib.style.context(["default", STYLE]):  # whatever the user's style is
+        sheet = paint(panels)
+        with whole_file(stem.with_name(f"{stem.name}.png")) as draft:
+            sheet.savefig(draft, format="png", dpi=200, metadata={"Software": None})
+        sheet.set_layout_engine("none")  # keep the layout that the PNG has
+        with whole_file(stem.with_name(f"{stem.name}.svg")) as draft:
+            sheet.savefig(draft, format="svg", metadata={"Date": None, "Title": title})
+
+
 def paint(panels: list[Panel]) -> Sheet:
     """Lay panels out, two in a row; labels only where a row or a column ends."""
     n_columns = min(2, len(panels))
@@ -85,9 +86,9 @@ def paint(panels: list[Panel]) -> Sheet:
     width = WIDTH if n_columns == 2 else 0.7 * WIDTH
     height = HEIGHT if len(panels) <= 4 else LOW
     sheet = Sheet(figsize=(width, height * n_rows + 0.7), layout="constrained")
-    first: dict[tuple[World, str], Axes] = {}  # panels of a world have the same scale
+    first: dict[tuple[Setting, str], Axes] = {}  # panels of a setting have the same scale
     for i, panel in enumerate(panels):
-        key = (panel.world, panel.y)
+        key = (panel.setting, panel.y)
         axes = sheet.add_subplot(n_rows, n_columns, i + 1, sharey=first.get(key))
         first.setdefault(key, axes)
         _paint_panel(axes, panel)
@@ -97,8 +98,11 @@ def paint(panels: list[Panel]) -> Sheet:
             axes.set_xlabel(LABELS[panel.x])
         if i % 2 == 0 or panel.y != panels[i - 1].y:
             axes.set_ylabel(LABELS[panel.y])
-        if panel.shift is not None:
-            _add_improvement(axes, panel.shift, named=i % 2 == 1 or i == len(panels) - 1)
+        if panel.shift is not None:  # a second scale for the same lines
+            to_and_from = (partial(np.add, panel.shift), partial(np.add, -panel.shift))
+            right = axes.secondary_yaxis("right", functions=to_and_from)
+            if i % 2 == 1 or i == len(panels) - 1:
+                right.set_ylabel("utility improvement")
     _add_legend(sheet, by_epsilon=panels[0].x in ("batch_size", "round"))
     return sheet
 
@@ -125,8 +129,8 @@ def _paint_panel(axes: Axes, panel: Panel) -> None:
         axes.axhline(0, color="0.2", linewidth=0.8, zorder=1)
     if panel.x != "round":
         _use_powers(axes, panel)
-    problem, n_items = panel.world
-    axes.set_title(f"{WORLDS[problem]}, m = {n_items}{panel.also}")
+    problem, n_items = panel.setting
+    axes.set_title(f"{PROBLEMS[problem]}, m = {n_items}{panel.also}")
 
 
 def _use_powers(axes: Axes, panel: Panel) -> None:
@@ -137,14 +141,6 @@ def _use_powers(axes: Axes, panel: Panel) -> None:
     else:
         axes.xaxis.set_major_locator(LogLocator(base=2, numticks=12))
     axes.minorticks_off()
-
-
-def _add_improvement(axes: Axes, shift: float, *, named: bool) -> None:
-    """A second scale for the same lines."""
-    to_and_from = (partial(np.add, shift), partial(np.add, -shift))
-    right = axes.secondary_yaxis("right", functions=to_and_from)
-    if named:
-        right.set_ylabel("utility improvement")
 
 
 def _add_legend(sheet: Sheet, *, by_epsilon: bool) -> None:

@@ -1,0 +1,141 @@
+"""The three tables of results, and the files that hold them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from outrule.errors import DataError
+from outrule.evaluation.grid import PAPER_PROBLEMS, Grid
+from outrule.files import whole_file, write_text
+
+FORMAT = 1
+UNIT = {"problem": pl.String, "n_items": pl.Int64, "regime": pl.String, "seed": pl.Int64}
+TABLES: dict[str, dict[str, type[pl.DataType]]] = {
+    "units": {
+        **UNIT,
+        "n_rules": pl.Int64,
+        "k": pl.Int64,
+        "plain": pl.Float64,  # mean value on held-out instances: optimiser on the predictions
+        "best_rule": pl.Float64,  # the rule that is best on them
+        "oracle": pl.Float64,  # optimiser on the outcomes
+        "squared_error": pl.Float64,  # of the predictions, per entry
+        "n_solved": pl.Int64,  # instances that the optimiser decided in all runs
+        "seconds": pl.Float64,
+    },
+    "runs": {
+        **UNIT,
+        "check": pl.String,  # fresh batches, reuse, private reuse, commit to the best rule
+        "step": pl.String,  # fixed, line search; null for commit
+        "epsilon": pl.Float64,  # twice the tolerance; null for commit
+        "batch_size": pl.Int64,  # null where all samples are seen in every round
+        "n_samples": pl.Int64,  # training instances in all
+        "n_patches": pl.Int64,
+        "n_own": pl.Int64,  # patches of the optimiser's own test
+        "last_patch": pl.Int64,  # the round, from 1, that found the last one; 0 if there is none
+        "status": pl.String,  # why it ended; refused: it could not start
+        "value": pl.Float64,
+        "gap": pl.Float64,  # to the best rule
+        "gap_error": pl.Float64,  # its standard error over held-out instances
+        "improvement": pl.Float64,  # over the optimiser on the predictions
+        "squared_error": pl.Float64,
+        "largest_violation": pl.Float64,
+    },
+    "trace": {
+        **UNIT,
+        "step": pl.String,
+        "epsilon": pl.Float64,
+        "batch_size": pl.Int64,
+        "round": pl.Int64,  # rounds done
+        "squared_error": pl.Float64,
+        "value": pl.Float64,
+    },
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """What a run of the evaluation found."""
+
+    grid: Grid
+    provenance: Mapping[str, Any]  # versions, machine and wall time
+    units: pl.DataFrame
+    runs: pl.DataFrame
+    trace: pl.DataFrame
+
+    @property
+    def fixed(self) -> pl.DataFrame:
+        """The runs on fresh batches with the fixed step, as in the paper."""
+        return self.runs.filter(check="fresh batches", step="fixed")
+
+    @property
+    def paper(self) -> pl.DataFrame:
+        """Those of the paper's problems."""
+        return self.fixed.filter(pl.col("problem").is_in(PAPER_PROBLEMS))
+
+    def by_regime(self) -> dict[str, Results]:
+        """The results of each regime that has any."""
+        return {
+            regime: replace(
+                self, **{name: getattr(self, name).filter(regime=regime) for name in TABLES}
+            )
+            for regime in self.units["regime"].unique(maintain_order=True)
+        }
+
+
+def gather(
+    grid: Grid, provenance: Mapping[str, Any], finished: Sequence[Mapping[str, Any]]
+) -> Results:
+    """Stack the tables of all units; each unit holds columns by name."""
+    tables = [
+        pl.concat([pl.DataFrame(unit[name], schema=schema) for unit in finished])
+        for name, schema in TABLES.items()
+    ]
+    return Results(grid, provenance, *tables)
+
+
+def write_results(results: Results, path: Path) -> None:
+    """The three tables as Parquet, and all but the trace as JSON."""
+    for name in TABLES:
+        with whole_file(path / f"{name}.parquet") as draft:
+            getattr(results, name).write_parquet(draft, compression="zstd")
+    content = {
+        "format": FORMAT,
+        "settings": results.grid.as_json(),
+        "provenance": results.provenance,
+        "units": results.units.to_dicts(),
+        "runs": results.runs.to_dicts(),
+    }
+    write_text(path / "results.json", json.dumps(content, indent=1, allow_nan=False))
+
+
+def read_results(path: Path) -> Results:
+    """Results as they were written, to draw them again."""
+    content = read_json(path / "results.json")
+    if content.get("format") != FORMAT:
+        raise DataError(f"{path} holds no results that this version of outrule can read.")
+    try:
+        settings: dict[str, Any] = content["settings"]
+        for name, value in settings.items():
+            settings[name] = tuple(value) if isinstance(value, list) else value
+        tables = [
+            pl.read_parquet(path / f"{name}.parquet").select(*columns)
+            for name, columns in TABLES.items()
+        ]
+        return Results(Grid(**settings), content["provenance"], *tables)
+    except (OSError, ValueError, TypeError, LookupError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"the results in {path} are damaged: {error}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty if there is no complete one."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
