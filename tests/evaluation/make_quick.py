@@ -1,4 +1,4 @@
-"""Writes quick.json, the figures of ``outrule reproduce --quick`` that test_reproduce.py expects.
+"""Writes quick.json, the numbers of ``outrule reproduce --quick`` that test_reproduce.py expects.
 
 python tests/evaluation/make_quick.py FOLDER
 """

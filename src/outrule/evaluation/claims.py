@@ -13,17 +13,7 @@ import polars as pl
 from outrule.evaluation import say
 from outrule.evaluation.comparisons import COMPARISONS
 from outrule.evaluation.grid import PAPER_PROBLEMS
-from outrule.evaluation.reading import (
-    EXAMPLE,
-    SETTING,
-    Answer,
-    Ask,
-    at,
-    bounds,
-    mean,
-    parts,
-    settled,
-)
+from outrule.evaluation.reading import EXAMPLE, SETTING, Answer, Ask, at, mean, parts, rounds_needed
 from outrule.evaluation.results import UNIT, Results
 
 CONFIRMED = "confirmed"
@@ -184,12 +174,12 @@ def _guarantee(results: Results) -> Answer | None:
         part = runs.filter(epsilon=2 * tolerance)
         if part.is_empty():
             continue
-        worst, measured = bounds(units, tolerance)
+        needed, worst, measured = rounds_needed(results, part, tolerance, EXAMPLE)
         last = max(part["last_patch"])
         holds.append(min(part["gap"]) >= -EXAMPLE)
         words.append(
             f"Tolerance {say.fraction(tolerance)}: gap {say.spread(part['gap'])}, stays above "
-            f"-1/16 after {say.when(settled(results, part, EXAMPLE), ROUNDS)} rounds, "
+            f"-1/16 after {needed} rounds, "
             f"{f'last patch in round {last:,}' if last else 'no patch'}; the bound is {worst:,} "
             f"rounds, or {measured:,} with the measured error."
         )
@@ -264,10 +254,9 @@ def _too_small(results: Results) -> Answer | None:
     )
 
 
-Extremes = tuple[pl.DataFrame, dict[tuple[str, int], pl.DataFrame], list[float]]
-
-
-def _extreme_epsilon(results: Results, *, largest: bool) -> Extremes:
+def _extreme_epsilon(
+    results: Results, *, largest: bool
+) -> tuple[pl.DataFrame, dict[tuple[str, int], pl.DataFrame], list[float]]:
     """All runs at the largest batch; by setting, those of the largest or smallest epsilon.
 
     And how much higher the best mean value of another epsilon is.

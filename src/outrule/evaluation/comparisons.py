@@ -8,17 +8,7 @@ import polars as pl
 
 from outrule.evaluation import say
 from outrule.evaluation.grid import PAPER_PROBLEMS
-from outrule.evaluation.reading import (
-    EXAMPLE,
-    SETTING,
-    Answer,
-    Ask,
-    at,
-    bounds,
-    mean,
-    parts,
-    settled,
-)
+from outrule.evaluation.reading import EXAMPLE, SETTING, Answer, Ask, at, mean, parts, rounds_needed
 from outrule.evaluation.results import UNIT, Results
 
 
@@ -31,11 +21,9 @@ def _rounds_and_bound(results: Results) -> Answer | None:
     epsilon = EXAMPLE if EXAMPLE in epsilons else epsilons[len(epsilons) // 2]
     runs = runs.filter(epsilon=epsilon)
     words = []
-    for (problem, n_items), part in parts(runs, *SETTING).items():
-        units = results.units.filter(problem=problem, n_items=n_items)
-        worst, measured = bounds(units, tolerance=epsilon / 2)
-        slowest = say.when(settled(results, part, epsilon), results.grid.rounds)
-        words.append(f"{say.setting(problem, n_items)}: {slowest} of {worst:,} ({measured:,})")
+    for setting, part in parts(runs, *SETTING).items():
+        slowest, worst, measured = rounds_needed(results, part, epsilon / 2, epsilon)
+        words.append(f"{say.setting(*setting)}: {slowest} of {worst:,} ({measured:,})")
     return Answer(
         f"Rounds until the gap stays above -epsilon = -{say.fraction(epsilon)}, the slowest "
         f"{say.seeds(runs)}, of the bound for r = m (for the measured error): "
@@ -116,7 +104,11 @@ def _other_problems(results: Results) -> Answer | None:
     words = []
     for (problem,), table in parts(runs, "problem").items():
         ranked = sorted(parts(table, "epsilon").values(), key=lambda part: -mean(part, "gap"))
-        best, worst = (_gap_and_improvement(ranked[i]) for i in (0, -1))
+        best, worst = (
+            f"{say.fraction(part['epsilon'][0])} {say.spread(part['gap'])} and "
+            f"{say.number(mean(part, 'improvement'))}"
+            for part in (ranked[0], ranked[-1])
+        )
         words.append(f"{problem}: best {best}, worst {worst}")
     if not words:
         return None
@@ -124,11 +116,6 @@ def _other_problems(results: Results) -> Answer | None:
         f"Gap (mean and range {say.seeds(runs)}) and mean improvement at batch "
         f"{runs['batch_size'][0]:,}, for the best and the worst epsilon: {'; '.join(words)}."
     )
-
-
-def _gap_and_improvement(runs: pl.DataFrame) -> str:
-    gap, improvement = say.spread(runs["gap"]), say.number(mean(runs, "improvement"))
-    return f"{say.fraction(runs['epsilon'][0])} {gap} and {improvement}"
 
 
 def _pair(first: pl.DataFrame, second: pl.DataFrame, *also: str) -> pl.DataFrame:

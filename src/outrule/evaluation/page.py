@@ -23,19 +23,10 @@ TONES = {  # classes of the report's colours
     MEASURED: "measured",
     NOT_RUN: "measured",
 }
-COLUMNS = {  # of the table of units: title, and how its numbers are written
-    "problem": ("problem", ""),
-    "n_items": ("m", ","),
-    "regime": ("predictor", ""),
-    "seed": ("seed", "d"),
-    "n_rules": ("rules", ","),
-    "plain": ("plain optimiser", ".4f"),
-    "best_rule": ("best rule", ".4f"),
-    "oracle": ("oracle", ".4f"),
-    "squared_error": ("squared error", ".4f"),
-    "seconds": ("seconds", ",.1f"),
-}
-FIELDS = {  # of the grid, where their names are not clear
+TITLES = {  # of columns and fields whose names are not clear
+    "n_items": "m",
+    "regime": "predictor",
+    "plain": "plain optimiser",
     "n_rules": "rules",
     "n_test": "test instances",
     "line_batches": "batch sizes of the line search",
@@ -47,19 +38,17 @@ FIELDS = {  # of the grid, where their names are not clear
 def render(results: Results, claims: Sequence[Claim], figures: Sequence[Figure]) -> str:
     """Write the page; links to figures are relative, to files beside it."""
     tally = Counter(claim.verdict for claim in claims)
-    grid = results.grid.as_json().items()
+    tiles = {name: Html(f"<b>{tally[name]}</b>") for name in TONES if tally[name]}
     machine = dict(results.provenance)
     if isinstance(seconds := machine.pop("seconds", None), int | float):
         machine["wall time"] = _duration(seconds)
     return Template(_read("outrule.evaluation", "page.html")).substitute(
         style=_read("outrule.reporting", "page.css"),
-        tiles=terms(
-            {name: Html(f"<b>{tally[name]}</b>") for name in TONES if tally[name]}, "tiles"
-        ),
+        tiles=terms(tiles, "tiles"),
         claims="\n".join(map(_claim, claims)),
         figures="\n".join(map(_figure, figures)),
         units=_units(results),
-        grid=_card({FIELDS.get(name, name.replace("_", " ")): value for name, value in grid}),
+        grid=_card({_title(name): value for name, value in results.grid.as_json().items()}),
         machine=_card(machine),
     )
 
@@ -86,12 +75,20 @@ def _figure(figure: Figure) -> str:
 
 
 def _units(results: Results) -> Table:
-    columns = [Column(title, "number" if kind else "word") for title, kind in COLUMNS.values()]
+    shown = results.units.drop("k", "n_solved")
+    columns = [
+        Column(_title(name), "number" if kind.is_numeric() else "word")
+        for name, kind in shown.schema.items()
+    ]
     rows = [
-        [text(f"{v:{kind}}") for v, (_, kind) in zip(row, COLUMNS.values(), strict=True)]
-        for row in results.units.select(*COLUMNS).iter_rows()
+        [f"{v:,.4f}" if isinstance(v, float) else text(_words(v)) for v in row]
+        for row in shown.iter_rows()
     ]
     return Table("units", "Values by problem and seed", columns, rows)
+
+
+def _title(name: str) -> str:
+    return TITLES.get(name, name.replace("_", " "))
 
 
 def _card(values: Mapping[str, Any]) -> str:

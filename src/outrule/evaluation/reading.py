@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from outrule import theory
+from outrule.evaluation import say
 from outrule.evaluation.results import UNIT, Results
 
 SETTING = ("problem", "n_items")
@@ -44,18 +45,27 @@ def mean(table: pl.DataFrame, column: str) -> float:
     return fmean(table[column].to_list())
 
 
-def settled(results: Results, runs: pl.DataFrame, loss: float) -> list[float]:
-    """For each seed, the traced round from which on the best rule leads by at most ``loss``.
+def rounds_needed(
+    results: Results, runs: pl.DataFrame, tolerance: float, loss: float
+) -> tuple[str, int, int]:
+    """The traced round from which on the best rule leads by at most ``loss``, for the slowest seed.
 
-    Zero if it never led by more, infinity if it does in the end; empty without a trace.
+    Also the bound, for a squared error of one per item and for the measured one; the latter is
+    against outcomes, not their expectation, so it is at least the r of the bound.
     """
-    run = [*UNIT, "step", "epsilon", "batch_size"]
+    run, unit = [*UNIT, "step", "epsilon", "batch_size"], [*UNIT]
+    units = results.units.join(runs, on=unit, how="semi")
     points = results.trace.join(runs.select(run), on=run, how="semi").sort("round")
-    points = points.join(results.units.select(*UNIT, "plain", "best_rule"), on=[*UNIT])
-    return [_settled(part, loss) for part in parts(points, "seed").values()]
+    points = points.join(units.select(*unit, "plain", "best_rule"), on=unit)
+    seeds = [_settled(part, loss) for part in parts(points, "seed").values()]
+    m, k = units["n_items"][0], units["k"][0]
+    errors = (m, m * mean(units, "squared_error"))
+    worst, measured = (theory.rounds(squared_error=e, k=k, tolerance=tolerance) for e in errors)
+    return say.when(seeds, results.grid.rounds), worst, measured
 
 
 def _settled(points: pl.DataFrame, loss: float) -> float:
+    """Zero if the rule never led by more, infinity if it does in the end."""
     first, least = inf, points["best_rule"][0] - loss
     rounds, values = [0, *points["round"]], [points["plain"][0], *points["value"]]
     for done, value in zip(reversed(rounds), reversed(values), strict=True):
@@ -63,15 +73,3 @@ def _settled(points: pl.DataFrame, loss: float) -> float:
             break
         first = done
     return first
-
-
-def bounds(units: pl.DataFrame, tolerance: float) -> tuple[int, int]:
-    """The bound on the rounds, for an error of one per item and for the measured one.
-
-    The measured error is against outcomes, not their expectation, so it is at least the r of the
-    bound.
-    """
-    m, k = units["n_items"][0], units["k"][0]
-    worst = theory.rounds(squared_error=m, k=k, tolerance=tolerance)
-    error = m * mean(units, "squared_error")
-    return worst, theory.rounds(squared_error=error, k=k, tolerance=tolerance)

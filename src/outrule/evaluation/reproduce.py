@@ -6,16 +6,14 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from outrule import threads
 from outrule.errors import ArgumentError
 from outrule.evaluation import claims, page
-from outrule.evaluation.folder import Folder
 from outrule.evaluation.grid import OWNER, Grid, Unit
-from outrule.evaluation.results import Results, gather, write_results
+from outrule.evaluation.results import Folder, Results, gather, write_results
 from outrule.evaluation.stream import Progress, rounds_per_chunk
 from outrule.evaluation.units import run_unit
 from outrule.files import write_text
@@ -26,8 +24,10 @@ Tell = Callable[[str, float], None]  # what is being done, and the share of all 
 
 def require_matplotlib() -> None:
     """Raise if the figures could not be drawn."""
-    if find_spec("matplotlib") is None:
-        raise ArgumentError(f"{OWNER} needs matplotlib: pip install 'outrule[plots]'")
+    try:
+        import matplotlib  # noqa: F401 (optional)
+    except ImportError:
+        raise ArgumentError(f"{OWNER} needs matplotlib: pip install 'outrule[plots]'") from None
 
 
 def evaluate(

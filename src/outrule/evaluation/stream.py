@@ -20,9 +20,8 @@ from outrule.calibration.audit import OPTIMISER, Audit, Part, audits, part_of, p
 from outrule.calibration.check import largest
 from outrule.calibration.patches import PIECE, Span, first_point, patch_span
 from outrule.errors import refuse_argument
-from outrule.evaluation.cases import Case
+from outrule.evaluation.cases import Case, HeldOut
 from outrule.evaluation.grid import OWNER, Grid, Point
-from outrule.evaluation.held_out import HeldOut
 from outrule.problems.contract import Problem
 from outrule.types import Floats, Integers
 

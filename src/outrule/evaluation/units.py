@@ -15,9 +15,8 @@ from outrule.calibration.loop import Plan, Status, boost
 from outrule.calibration.sources import SameData
 from outrule.errors import DataError
 from outrule.evaluation import stream
-from outrule.evaluation.cases import EQUAL, Case, make_case
+from outrule.evaluation.cases import EQUAL, MEASURES, Case, HeldOut, make_case
 from outrule.evaluation.grid import Grid, Unit
-from outrule.evaluation.held_out import MEASURES, HeldOut
 from outrule.evaluation.stream import Progress, Track
 
 REUSE: dict[tuple[str, str], tuple[Check, Step]] = {  # by the names in the table of runs
