@@ -5,16 +5,7 @@ import made_up
 import polars as pl
 import pytest
 
-from outrule.evaluation.claims import (
-    CONFIRMED,
-    DEPENDS,
-    MEASURED,
-    NOT_CONFIRMED,
-    NOT_RUN,
-    Claim,
-    judge,
-    to_markdown,
-)
+from outrule.evaluation.claims import Claim, Verdict, judge, to_markdown
 
 PAPER = [
     "error",
@@ -130,15 +121,19 @@ LACKS = {
 
 def test_verdicts_of_results_in_which_the_paper_is_right():
     verdicts = {name: claim.verdict for name, claim in confirmed().items()}
-    assert verdicts == dict.fromkeys(PAPER, CONFIRMED) | dict.fromkeys(OURS, MEASURED)
+    assert verdicts == dict.fromkeys(PAPER, Verdict.CONFIRMED) | dict.fromkeys(
+        OURS, Verdict.MEASURED
+    )
 
 
 @pytest.mark.parametrize("name", PAPER)
 def test_one_change_turns_the_verdict(name):
     table, column, value, values = FAULTS[name]
-    assert find(change(paper(), table, column, value, **values), name).verdict == NOT_CONFIRMED
+    assert (
+        find(change(paper(), table, column, value, **values), name).verdict == Verdict.NOT_CONFIRMED
+    )
     in_one = find(change(paper(), table, column, value, **values, **BRIEF), name)
-    assert in_one.verdict == DEPENDS
+    assert in_one.verdict == Verdict.DEPENDS
     assert in_one.measured["converged"] == confirmed()[name].measured["converged"]
     assert in_one.measured["brief"] != confirmed()[name].measured["brief"]
 
@@ -147,7 +142,7 @@ def test_one_change_turns_the_verdict(name):
 def test_what_the_tables_do_not_hold_is_not_run(name):
     table, condition = LACKS[name]
     claim = find(keep(paper(), table, condition), name)
-    assert claim.verdict == NOT_RUN
+    assert claim.verdict == Verdict.NOT_RUN
     assert claim.measured == {"brief": "Not run.", "converged": "Not run."}
 
 
@@ -160,27 +155,27 @@ def test_a_regime_without_results_leaves_the_verdict_to_the_other():
 
 def test_the_worked_examples_are_judged_after_1024_rounds_only():
     short = replace(paper(), grid=replace(paper().grid, rounds=512))
-    assert find(short, "guarantee").verdict == NOT_RUN
-    assert find(short, "matching").verdict == NOT_RUN
+    assert find(short, "guarantee").verdict == Verdict.NOT_RUN
+    assert find(short, "matching").verdict == Verdict.NOT_RUN
 
 
 def test_a_run_without_a_patch_has_not_converged():
     results = change(paper(), "runs", "improvement", 0.0, n_items=4, epsilon=1 / 2, batch_size=1024)
-    assert find(results, "improvement").verdict == NOT_CONFIRMED
+    assert find(results, "improvement").verdict == Verdict.NOT_CONFIRMED
     for column in ("n_patches", "last_patch"):
         results = change(results, "runs", column, 0, n_items=4, epsilon=1 / 2, batch_size=1024)
-    assert find(results, "improvement").verdict == CONFIRMED
+    assert find(results, "improvement").verdict == Verdict.CONFIRMED
     assert "2 of 90 runs made no patch" in find(results, "improvement").measured["brief"]
 
 
 def test_a_gap_within_two_standard_errors_of_zero_is_not_below_it():
     results = change(paper(), "runs", "gap_error", 0.01 * 2**0.5)
     near = change(results, "runs", "gap", -0.0199, epsilon=1 / 4, batch_size=1024)
-    assert find(near, "gap").verdict == CONFIRMED
+    assert find(near, "gap").verdict == Verdict.CONFIRMED
     far = change(results, "runs", "gap", -0.0201, epsilon=1 / 4, batch_size=1024)
-    assert find(far, "gap").verdict == NOT_CONFIRMED
+    assert find(far, "gap").verdict == Verdict.NOT_CONFIRMED
     small = change(results, "runs", "gap", -0.5, epsilon=1 / 32, batch_size=1024)
-    assert find(small, "gap").verdict == CONFIRMED
+    assert find(small, "gap").verdict == Verdict.CONFIRMED
     said = find(small, "gap").measured["brief"]
     assert "Below: m = 4: 1/32; m = 256: 1/32; matching: 1/32 (0 of these" in said
 
@@ -261,11 +256,11 @@ def test_a_small_run_is_judged_without_an_exception():
         problems=("rejection",), regimes=("brief",), seeds=(3,), epsilons=(0.3,), rounds=8
     )
     verdicts = {name: claim.verdict for name, claim in zip(NAMES, judge(one), strict=True)}
-    assert all(verdicts[name] == NOT_RUN for name in PAPER)
-    assert verdicts["worlds"] == MEASURED
+    assert all(verdicts[name] == Verdict.NOT_RUN for name in PAPER)
+    assert verdicts["worlds"] == Verdict.MEASURED
     assert "best 3/10 " in find(one, "worlds").measured["brief"]
     none = replace(one, units=one.units.head(0), runs=one.runs.head(0), trace=one.trace.head(0))
-    assert {claim.verdict for claim in judge(none)} == {NOT_RUN}
+    assert {claim.verdict for claim in judge(none)} == {Verdict.NOT_RUN}
 
 
 def test_the_table_has_a_row_for_each_claim():
@@ -279,5 +274,5 @@ def test_the_table_has_a_row_for_each_claim():
 
 
 def test_the_table_escapes_bars_and_line_breaks():
-    claim = Claim("a | b", "c\nd", {"brief": "e"}, CONFIRMED)
+    claim = Claim("a | b", "c\nd", {"brief": "e"}, Verdict.CONFIRMED)
     assert to_markdown([claim]).splitlines()[2] == "| a \\| b | c d | e | confirmed |"

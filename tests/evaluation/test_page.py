@@ -8,18 +8,23 @@ from importlib.resources import files
 import made_up
 import pytest
 
-from outrule.evaluation.claims import Claim, judge
+from outrule.evaluation.claims import Claim, Verdict, judge
 from outrule.evaluation.figures import Figure
 from outrule.evaluation.page import render
 
 HOSTILE = """<script>alert("1 & 2")</script>'"""
 VOID = {"meta", "img"}
 CLAIMS = [
-    Claim("Small is low.", "section 5", {"brief": "0.1 < 0.2.", "converged": "0.1."}, "confirmed"),
-    Claim("Large is low.", "figure 3", {"brief": "No.", "converged": "No."}, "not confirmed"),
-    Claim("It varies.", "figure 4", {"brief": "No."}, "depends on the regime"),
-    Claim("Line search.", "not in the paper", {"brief": "Twice."}, "measured"),
-    Claim("Never.", "figure 5", {}, "not run"),
+    Claim(
+        "Small is low.",
+        "section 5",
+        {"brief": "0.1 < 0.2.", "converged": "0.1."},
+        Verdict.CONFIRMED,
+    ),
+    Claim("Large is low.", "figure 3", {"brief": "No.", "converged": "No."}, Verdict.NOT_CONFIRMED),
+    Claim("It varies.", "figure 4", {"brief": "No."}, Verdict.DEPENDS),
+    Claim("Line search.", "not in the paper", {"brief": "Twice."}, Verdict.MEASURED),
+    Claim("Never.", "figure 5", {}, Verdict.NOT_RUN),
 ]
 FIGURES = [
     Figure(name, f"Title of {name}", f"Caption of {name}.", [])
@@ -96,7 +101,7 @@ def test_the_data_the_settings_and_the_machine_are_there(page):
         "outrule 0.1.0, numpy 2.3.0",
         "Linux x86_64",
         "python 3.12.1",
-        "wall time 12.5 s",
+        "time (h:m:s) 0:00:12",
     ):
         assert words in page.text
 
@@ -106,16 +111,16 @@ def test_it_says_how_to_read_the_figures(page):
         assert words in page.text
 
 
-def test_the_time_is_in_units_that_suit_it():
+def test_the_time_has_hours_minutes_and_seconds():
     results = made_up.results()
-    for seconds, words in ((3, "3.0 s"), (600.0, "10 min"), (11_000.0, "3 h 3 min")):
+    for seconds, words in ((3, "0:00:03"), (11_000.4, "3:03:20")):
         changed = replace(results, provenance={"seconds": seconds})
         assert f"<dd>{words}</dd>" in render(changed, [], [])
 
 
 def test_hostile_text_is_text():
     results = made_up.results()
-    claim = Claim(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, HOSTILE)
+    claim = Claim(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, Verdict.NOT_RUN)
     figure = Figure('a"><i>', HOSTILE, HOSTILE, [])
     changed = replace(
         results,

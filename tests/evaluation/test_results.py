@@ -87,9 +87,7 @@ def test_results_of_another_version_are_rejected(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["tables", "progress"])
 def test_results_of_other_settings_are_rejected(tmp_path, kind):
     Folder(tmp_path, SMALL).write(UNIT, kind, {"units": {}})
-    with pytest.raises(
-        outrule.DataError, match=r"converged-0\..* made with other settings"
-    ):
+    with pytest.raises(outrule.DataError, match=r"converged-0\..* made with other settings"):
         Folder(tmp_path, replace(SMALL, rounds=16))
 
 

@@ -117,6 +117,7 @@ def test_every_array_is_float64():
         *worlds.rejection(5, seed=0),
     ]
     assert {array.dtype for array in arrays} == {np.dtype(np.float64)}
+    assert all((array > 0).all() and (array < 1).all() for array in arrays[1:5])
 
 
 def test_the_gradient_is_that_of_the_squared_error():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
@@ -66,23 +67,24 @@ def make_case(unit: Unit, n_rules: int) -> Case:
     """Draw the world, train the predictor, and choose the rules."""
     limit = max(1, n_rules // FEWER) if unit.problem in ("partition", "graphic") else n_rules
     rules = multipliers(unit.n_items, limit=limit, seed=unit.seed)
-    draw = _rejection(unit) if unit.problem == "rejection" else _quadratic(unit)
-    return Case(unit.seed, PROBLEMS[unit.problem], rules, draw)
+    if unit.problem == "rejection":
+        return Case(unit.seed, REJECTION, rules, partial(_draw_rejection, SHARPNESS[unit.regime]))
+    drawn = partial(worlds.draw, *_trained(unit.n_items, unit.regime, unit.seed))
+    return Case(unit.seed, PROBLEMS[unit.problem], rules, drawn)
 
 
-def _quadratic(unit: Unit) -> Draw:
-    world = worlds.Quadratic(unit.n_items, seed=unit.seed)
-    train = worlds.brief_predictor if unit.regime == "brief" else worlds.converged_predictor
-    predictor = train(world, seed=unit.seed)
-    return lambda n, seed: worlds.draw(world, predictor, n, seed)
+@cache  # the matroids have the same data
+def _trained(
+    n_items: int, regime: str, seed: int
+) -> tuple[worlds.Quadratic, worlds.LinearPredictor]:
+    world = worlds.Quadratic(n_items, seed=seed)
+    train = worlds.brief_predictor if regime == "brief" else worlds.converged_predictor
+    return world, train(world, seed=seed)
 
 
-def _rejection(unit: Unit) -> Draw:
-    def draw(n: int, seed: Seed) -> tuple[Floats, Floats]:
-        predictions, outcomes = worlds.rejection(n, seed, SHARPNESS[unit.regime])
-        return REJECTION.with_reject(predictions), REJECTION.with_reject(outcomes)
-
-    return draw
+def _draw_rejection(sharpness: float, n: int, seed: Seed) -> tuple[Floats, Floats]:
+    predictions, outcomes = worlds.rejection(n, seed, sharpness)
+    return REJECTION.with_reject(predictions), REJECTION.with_reject(outcomes)
 
 
 class HeldOut:

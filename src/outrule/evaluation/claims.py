@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 from math import inf, sqrt
 from statistics import median_high
@@ -16,15 +17,20 @@ from outrule.evaluation.grid import PAPER_PROBLEMS
 from outrule.evaluation.reading import EXAMPLE, SETTING, Answer, Ask, at, mean, parts, rounds_needed
 from outrule.evaluation.results import UNIT, Results
 
-CONFIRMED = "confirmed"
-NOT_CONFIRMED = "not confirmed"
-DEPENDS = "depends on the regime"
-MEASURED = "measured"  # the paper claims nothing
-NOT_RUN = "not run"
-
+FIGURE_2, FIGURE_3 = "caption of figure 2", "appendix A, caption of figure 3"
 ROUNDS = 1024  # of the paper's runs
 EARLY, LATE = 1 / 8, 7 / 8  # shares of the rounds: stopped early before, not converged after
 CLAIMS: list[tuple[str, str, Ask]] = []  # statement, source, judge; in the order of the paper
+
+
+class Verdict(StrEnum):
+    """Whether a claim holds in the regimes that were run."""
+
+    CONFIRMED = "confirmed"
+    NOT_CONFIRMED = "not confirmed"
+    DEPENDS = "depends on the regime"
+    MEASURED = "measured"  # the paper claims nothing
+    NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class Claim:
     statement: str
     source: str
     measured: dict[str, str]  # by regime
-    verdict: str
+    verdict: Verdict
 
 
 def judge(results: Results) -> list[Claim]:
@@ -49,14 +55,14 @@ def judge(results: Results) -> list[Claim]:
     return claims
 
 
-def _verdict(holds: list[bool | None]) -> str:
+def _verdict(holds: list[bool | None]) -> Verdict:
     if not holds:
-        return NOT_RUN
+        return Verdict.NOT_RUN
     if None in holds:
-        return MEASURED
+        return Verdict.MEASURED
     if len(set(holds)) > 1:
-        return DEPENDS
-    return CONFIRMED if holds[0] else NOT_CONFIRMED
+        return Verdict.DEPENDS
+    return Verdict.CONFIRMED if holds[0] else Verdict.NOT_CONFIRMED
 
 
 def to_markdown(claims: Sequence[Claim]) -> str:
@@ -83,9 +89,7 @@ def _claim(statement: str, source: str = "section 5.3") -> Callable[[Ask], Ask]:
     return register
 
 
-@_claim(
-    'Best action: "a smaller number of arms is associated with a lower initial mean squared error"'
-)
+@_claim('"a smaller number of arms is associated with a lower initial mean squared error"')
 def _initial_error(results: Results) -> Answer | None:
     units = results.units.filter(problem="best-action").sort("n_items")
     by_items = parts(units, "n_items")
@@ -99,7 +103,7 @@ def _initial_error(results: Results) -> Answer | None:
     )
 
 
-@_claim('"Improvement is always positive", where the loop converges', "caption of figure 2")
+@_claim('"Improvement is always positive", where the loop converges', FIGURE_2)
 def _improvement(results: Results) -> Answer | None:
     """Converged runs have patches, but none in the last eighth of the rounds."""
     runs, late = results.paper, LATE * results.grid.rounds
@@ -125,9 +129,7 @@ def _improvement(results: Results) -> Answer | None:
     )
 
 
-@_claim(
-    '"the gap shrinks to 0 or becomes positive when epsilon is not too low"', "caption of figure 2"
-)
+@_claim('"the gap shrinks to 0 or becomes positive when epsilon is not too low"', FIGURE_2)
 def _gap(results: Results) -> Answer | None:
     """Judged for epsilon of 1/16 and more, as far as the held-out instances can tell."""
     runs = at(results.paper, "batch_size", largest=True)
@@ -186,10 +188,7 @@ def _guarantee(results: Results) -> Answer | None:
     return Answer(" ".join(words), all(holds))
 
 
-@_claim(
-    'Matching: epsilon = 1/4 "reaches positive utility gap" at batch 2^8, and epsilon = 1/8 at '
-    "batch 2^10"
-)
+@_claim('Matching: epsilon 1/4 "reaches positive utility gap" at batch 2^8, and 1/8 at batch 2^10')
 def _matching_examples(results: Results) -> Answer | None:
     """Both examples, with a tolerance of epsilon / 2 and with one of epsilon."""
     runs = results.paper.filter(problem="matching")
@@ -211,74 +210,63 @@ def _matching_examples(results: Results) -> Answer | None:
     return Answer(f"{' '.join(words)} Mean and range {say.seeds(runs)}.", all(holds))
 
 
-@_claim(
-    '"if epsilon is too high, then the optimization stops very early"',
-    "appendix A, caption of figure 3",
-)
+@_claim('"if epsilon is too high, then the optimization stops very early"', FIGURE_3)
 def _too_large(results: Results) -> Answer | None:
     """The largest epsilon stops early, and a smaller one reaches a higher value."""
-    runs, found, gains = _extreme_epsilon(results, largest=True)
-    if not found:
+    where, extreme, others, all_better = _extreme_epsilon(results, largest=True)
+    if extreme.is_empty():
         return None
-    lasts = [max(part["last_patch"]) for part in found.values()]
     words = [
-        f"{say.setting(*setting)}: {say.count(mean(part, 'n_patches'))} and {last:,}"
-        for (setting, part), last in zip(found.items(), lasts, strict=True)
+        f"{say.setting(*setting)}: {say.count(mean(part, 'n_patches'))} and "
+        f"{max(part['last_patch']):,}"
+        for setting, part in parts(extreme, *SETTING).items()
     ]
-    better = sum(gain > 0 for gain in gains)
     return Answer(
-        f"{_settings(runs, max)}, mean number of patches and the last round with one, "
-        f"{say.seeds(runs)}: {'; '.join(words)}. A smaller epsilon has a higher mean value in "
-        f"{better} of {len(gains)} settings; the best differs by {say.span(gains)}.",
-        max(lasts) <= EARLY * results.grid.rounds and better == len(gains),
+        f"{where}, mean number of patches and the last round with one, {say.seeds(extreme)}: "
+        f"{'; '.join(words)}. {others}",
+        max(extreme["last_patch"]) <= EARLY * results.grid.rounds and all_better,
     )
 
 
-@_claim(
-    '"for low epsilon, [...] convergence takes longer": the smallest one has not converged in the '
-    "end, and another one reaches a higher value"
-)
+@_claim('"for low epsilon, [...] convergence takes longer", so that another epsilon is better')
 def _too_small(results: Results) -> Answer | None:
-    rounds = results.grid.rounds
-    runs, found, gains = _extreme_epsilon(results, largest=False)
-    if not found:
+    """The smallest epsilon has not converged in the end, and another one reaches a higher value."""
+    where, extreme, others, all_better = _extreme_epsilon(results, largest=False)
+    if extreme.is_empty():
         return None
-    lasts = [last for part in found.values() for last in part["last_patch"]]
-    late, better = sum(last > LATE * rounds for last in lasts), sum(gain > 0 for gain in gains)
+    rounds, lasts = results.grid.rounds, extreme["last_patch"].to_list()
+    late = sum(last > LATE * rounds for last in lasts)
     return Answer(
-        f"{_settings(runs, min)}: {late} of {len(lasts)} runs made a patch in the last eighth of "
-        f"{rounds:,} rounds, {lasts.count(rounds)} in the very last. Another epsilon has a higher "
-        f"mean value {say.seeds(runs)} in {better} of {len(gains)} settings; the best differs by "
-        f"{say.span(gains)}.",
-        late == len(lasts) and better == len(gains),
+        f"{where}: {late} of {len(lasts)} runs made a patch in the last eighth of {rounds:,} "
+        f"rounds, {lasts.count(rounds)} in the very last. {others}",
+        late == len(lasts) and all_better,
     )
 
 
-def _extreme_epsilon(
-    results: Results, *, largest: bool
-) -> tuple[pl.DataFrame, dict[tuple[str, int], pl.DataFrame], list[float]]:
-    """All runs at the largest batch; by setting, those of the largest or smallest epsilon.
+def _extreme_epsilon(results: Results, *, largest: bool) -> tuple[str, pl.DataFrame, str, bool]:
+    """The runs of the largest or smallest epsilon at the largest batch, if there are others.
 
-    And how much higher the best mean value of another epsilon is.
+    Also what they are, how the others compare, and whether one of them is better in all settings.
     """
-    runs, found, gains = at(results.paper, "batch_size", largest=True), {}, []
-    for (problem, n_items), part in parts(runs, *SETTING).items():
-        extreme = at(part, "epsilon", largest=largest)
-        others = parts(part.join(extreme, on="epsilon", how="anti"), "epsilon").values()
-        if others:
-            found[problem, n_items] = extreme
-            gains.append(max(mean(one, "value") for one in others) - mean(extreme, "value"))
-    return runs, found, gains
+    runs = at(results.paper, "batch_size", largest=True)
+    extreme, gains = at(runs, "epsilon", largest=largest), []
+    rest = runs.join(extreme, on="epsilon", how="anti")
+    if rest.is_empty():
+        return "", rest, "", False
+    for part in parts(extreme, *SETTING).values():
+        others = parts(rest.join(part, on=SETTING, how="semi"), "epsilon").values()
+        best = max((mean(other, "value") for other in others), default=-inf)
+        gains.append(best - mean(part, "value"))
+    where = f"Epsilon {say.fraction(extreme['epsilon'][0])} at batch {runs['batch_size'][0]:,}"
+    better = sum(gain > 0 for gain in gains)
+    words = (
+        f"Another epsilon has a higher mean value {say.seeds(runs)} in {better} of {len(gains)} "
+        f"settings; the best differs by {say.span(gains)}."
+    )
+    return where, extreme, words, better == len(gains)
 
 
-def _settings(runs: pl.DataFrame, extreme: Callable[[pl.Series], float]) -> str:
-    return f"Epsilon {say.fraction(extreme(runs['epsilon']))} at batch {runs['batch_size'][0]:,}"
-
-
-@_claim(
-    'Matching at the highest epsilon: small batches trigger "updates even when the real signal is '
-    'weak"'
-)
+@_claim('Matching, small batches: "updates even when the real signal is weak" at a high epsilon')
 def _noise(results: Results) -> Answer | None:
     runs = at(results.paper.filter(problem="matching"), "epsilon", largest=True)
     if runs["batch_size"].n_unique() < 2:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from outrule.evaluation.claims import CONFIRMED, DEPENDS, MEASURED, NOT_CONFIRMED, NOT_RUN, Claim
+from outrule.evaluation.claims import Claim, Verdict
 from outrule.evaluation.results import Results
 from outrule.evaluation.say import fraction
 from outrule.reporting.markup import Column, Html, Table, terms, text
@@ -16,13 +17,6 @@ from outrule.reporting.markup import Column, Html, Table, terms, text
 if TYPE_CHECKING:  # it imports matplotlib, which is optional
     from outrule.evaluation.figures import Figure
 
-TONES = {  # classes of the report's colours
-    CONFIRMED: "pass",
-    NOT_CONFIRMED: "fail",
-    DEPENDS: "inconclusive",
-    MEASURED: "measured",
-    NOT_RUN: "measured",
-}
 TITLES = {  # of columns and fields whose names are not clear
     "n_items": "m",
     "regime": "predictor",
@@ -38,10 +32,10 @@ TITLES = {  # of columns and fields whose names are not clear
 def render(results: Results, claims: Sequence[Claim], figures: Sequence[Figure]) -> str:
     """Write the page; links to figures are relative, to files beside it."""
     tally = Counter(claim.verdict for claim in claims)
-    tiles = {name: Html(f"<b>{tally[name]}</b>") for name in TONES if tally[name]}
+    tiles = {str(one): Html(f"<b>{tally[one]}</b>") for one in Verdict if tally[one]}
     machine = dict(results.provenance)
     if isinstance(seconds := machine.pop("seconds", None), int | float):
-        machine["wall time"] = _duration(seconds)
+        machine["time (h:m:s)"] = timedelta(seconds=round(seconds))
     return Template(_read("outrule.evaluation", "page.html")).substitute(
         style=_read("outrule.reporting", "page.css"),
         tiles=terms(tiles, "tiles"),
@@ -58,10 +52,9 @@ def _read(package: str, name: str) -> str:
 
 
 def _claim(claim: Claim) -> str:
-    tone = TONES.get(claim.verdict, "measured")
     return (
-        f'<h3>{text(claim.statement)}</h3>\n<p class="note"><b class="{tone}">'
-        f"{text(claim.verdict)}</b> · {text(claim.source)}</p>\n{terms(claim.measured, 'card')}"
+        f'<h3>{text(claim.statement)}</h3>\n<p class="note"><b class="{claim.verdict.name}">'
+        f"{claim.verdict}</b> · {text(claim.source)}</p>\n{terms(claim.measured, 'card')}"
     )
 
 
@@ -103,11 +96,3 @@ def _words(value: Any) -> str:
     if isinstance(value, float):
         return fraction(value) if value < 1 else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _duration(seconds: float) -> str:
-    """Hours and minutes, or seconds where these say more."""
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

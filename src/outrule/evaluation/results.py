@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,46 +20,21 @@ FORMAT = 1
 # Fields of the grid that only say which units there are: a folder may get more of them.
 CHOICE = ("problems", "items", "regimes", "seeds", "matching_seeds")
 KINDS = {"tables": ".json", "progress": ".progress.json"}  # of a finished unit, or of another
-UNIT = {"problem": pl.String, "n_items": pl.Int64, "regime": pl.String, "seed": pl.Int64}
-TABLES: dict[str, dict[str, type[pl.DataType]]] = {
-    "units": {
-        **UNIT,
-        "n_rules": pl.Int64,
-        "k": pl.Int64,
-        "plain": pl.Float64,  # mean value on held-out instances: optimiser on the predictions
-        "best_rule": pl.Float64,  # the rule that is best on them
-        "oracle": pl.Float64,  # optimiser on the outcomes
-        "squared_error": pl.Float64,  # of the predictions, per entry
-        "n_solved": pl.Int64,  # instances that the optimiser decided in all runs
-        "seconds": pl.Float64,
-    },
-    "runs": {
-        **UNIT,
-        "check": pl.String,  # fresh batches, reuse, private reuse, commit to the best rule
-        "step": pl.String,  # fixed, line search; null for commit
-        "epsilon": pl.Float64,  # twice the tolerance; null for commit
-        "batch_size": pl.Int64,  # null where all samples are seen in every round
-        "n_samples": pl.Int64,  # training instances in all
-        "n_patches": pl.Int64,
-        "n_own": pl.Int64,  # patches of the optimiser's own test
-        "last_patch": pl.Int64,  # the round, from 1, that found the last one; 0 if there is none
-        "status": pl.String,  # why it ended; refused: it could not start
-        "value": pl.Float64,
-        "gap": pl.Float64,  # to the best rule
-        "gap_error": pl.Float64,  # its standard error over held-out instances
-        "improvement": pl.Float64,  # over the optimiser on the predictions
-        "squared_error": pl.Float64,
-        "largest_violation": pl.Float64,
-    },
-    "trace": {  # every eight rounds of the runs on fresh batches
-        **UNIT,
-        "step": pl.String,
-        "epsilon": pl.Float64,
-        "batch_size": pl.Int64,
-        "round": pl.Int64,
-        "squared_error": pl.Float64,
-        "value": pl.Float64,
-    },
+TEXT, COUNT, REAL = pl.String, pl.Int64, pl.Float64
+UNIT = {"problem": TEXT, "n_items": COUNT, "regime": TEXT, "seed": COUNT}
+TABLES: dict[str, dict[str, type[pl.DataType]]] = {  # docs/evaluation.md describes the columns
+    "units": UNIT
+    | dict.fromkeys(("n_rules", "k"), COUNT)
+    | dict.fromkeys(("plain", "best_rule", "oracle", "squared_error"), REAL)
+    | {"n_solved": COUNT, "seconds": REAL},
+    "runs": UNIT
+    | {"check": TEXT, "step": TEXT, "epsilon": REAL, "batch_size": COUNT, "n_samples": COUNT}
+    | {"n_patches": COUNT, "n_own": COUNT, "last_patch": COUNT, "status": TEXT}
+    | dict.fromkeys(("value", "gap", "gap_error", "improvement"), REAL)
+    | {"squared_error": REAL, "largest_violation": REAL},
+    "trace": UNIT
+    | {"step": TEXT, "epsilon": REAL, "batch_size": COUNT}
+    | {"round": COUNT, "squared_error": REAL, "value": REAL},
 }
 
 
@@ -152,9 +128,8 @@ class Folder:
         self.parts, self.grid = path / "parts", grid
         try:
             self.parts.mkdir(parents=True, exist_ok=True)
-            for unit in grid.units():
-                for kind in KINDS:
-                    self._check(unit, kind)
+            for unit, kind in product(grid.units(), KINDS):
+                self._check(unit, kind)
         except OSError as error:
             raise DataError(
                 f"results cannot be written to {path}: {error.strerror}. Choose another folder."

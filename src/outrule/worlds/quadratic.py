@@ -64,14 +64,7 @@ class Quadratic:
             object.__setattr__(self, name, value)
 
     def sample(self, n: int, seed: Seed) -> tuple[Floats, Floats]:
-        """Draw features (n, 10) and outcomes (n, n_items); the seed is independent of the world's.
-
-        Examples
-        --------
-        >>> features, outcomes = Quadratic(4).sample(3, seed=1)
-        >>> bool((outcomes > 0).all() and (outcomes < 1).all())
-        True
-        """
+        """Draw features (n, 10) and outcomes (n, n_items); its seed is not that of the world."""
         check_sample(n, seed, "Quadratic.sample")
         return self.draw(n, stream(seed, SAMPLES))
 
@@ -80,11 +73,6 @@ class Quadratic:
 
         The noise is integrated by Gauss-Hermite quadrature with nine nodes, exact to about 1e-15
         because its standard deviation after the standardisation is far below one.
-
-        Examples
-        --------
-        >>> Quadratic(4).bayes(np.zeros((1, 10))).shape
-        (1, 4)
         """
         centre = self._noiseless(features)
         nodes, weights = np.polynomial.hermite_e.hermegauss(9)
