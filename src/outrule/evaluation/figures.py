@@ -9,7 +9,8 @@ from typing import NamedTuple
 import polars as pl
 
 from outrule.evaluation import panels
-from outrule.evaluation.panels import PROBLEMS, Look, Panel, Setting, looks
+from outrule.evaluation.grid import PROBLEMS
+from outrule.evaluation.panels import Look, Panel, Setting, label, looks
 from outrule.evaluation.results import UNIT, Results
 from outrule.evaluation.say import fraction
 
@@ -88,7 +89,7 @@ def _error(regime: Results, problem: str, seeds: Sequence[int]) -> Figure:
     if problem == "matching":
         who = "The first seed only, as in the paper"
     caption = f"On test instances; batches of {size:,}. {who}. {_size(regime, trace)}"
-    title = f"{PROBLEMS[problem]}: squared error by round"
+    title = f"{label(problem).capitalize()}: squared error by round"
     return Figure(f"error-{problem}", title, caption, drawn)
 
 
@@ -160,8 +161,8 @@ def _panel(table: pl.DataFrame, setting: Setting, x: str, y: str, kinds: Kinds) 
 
 
 def _settings(table: pl.DataFrame) -> list[Setting]:
-    order, pairs = list(PROBLEMS), table.select("problem", "n_items").unique().rows()
-    return sorted(pairs, key=lambda pair: (order.index(pair[0]), pair[1]))
+    pairs = table.select("problem", "n_items").unique().rows()
+    return sorted(pairs, key=lambda pair: (PROBLEMS.index(pair[0]), pair[1]))
 
 
 def _of(table: pl.DataFrame, setting: Setting) -> pl.DataFrame:

@@ -9,6 +9,8 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from outrule.evaluation.claims import Claim, Verdict
 from outrule.evaluation.results import Results
 from outrule.evaluation.say import fraction
@@ -68,7 +70,8 @@ def _figure(figure: Figure) -> str:
 
 
 def _units(results: Results) -> Table:
-    shown = results.units.drop("k", "n_solved")
+    whole = pl.col("seconds").round().cast(pl.Int64)
+    shown = results.units.drop("k", "n_solved").with_columns(whole)
     columns = [
         Column(_title(name), "number" if kind.is_numeric() else "word")
         for name, kind in shown.schema.items()

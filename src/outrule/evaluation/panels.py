@@ -16,21 +16,14 @@ from matplotlib.ticker import LogLocator
 from outrule.evaluation.say import fraction
 from outrule.files import whole_file
 
-PROBLEMS = {
-    "best-action": "Best action",
-    "matching": "Matching",
-    "rejection": "Rejection",
-    "partition": "Partition matroid",
-    "graphic": "Graphic matroid",
-}
-LABELS = {
-    "batch_size": "batch size",
+LABELS = {  # of axes and problems, where their names are not enough
     "n_samples": "number of samples",
     "epsilon": "ε",
-    "round": "round",
     "gap": "utility gap",
     "n_patches": "patches",
     "squared_error": "squared error per entry",
+    "partition": "partition matroid",
+    "graphic": "graphic matroid",
 }
 MARKERS = "os^DvPX<>ph*d"
 WIDTH, HEIGHT, LOW = 7.0, 2.6, 1.25  # inches: a printed page, a panel, and a panel among many
@@ -59,12 +52,17 @@ class Panel(NamedTuple):
     shift: float | None = None  # from gap to improvement
 
 
+def label(name: str) -> str:
+    """A column or a problem in words."""
+    return LABELS.get(name, name.replace("_", " ").replace("-", " "))
+
+
 def looks(labels: list[str]) -> list[Look]:
     """Colours from dark to light, so that they differ in grey too, without the lightest."""
     colours, last = matplotlib.colormaps["viridis"], max(1, len(labels) - 1)
     return [
-        Look(label, colours(0.85 * i / last), MARKERS[i % len(MARKERS)])
-        for i, label in enumerate(labels)
+        Look(one, colours(0.85 * i / last), MARKERS[i % len(MARKERS)])
+        for i, one in enumerate(labels)
     ]
 
 
@@ -95,9 +93,9 @@ def paint(panels: list[Panel]) -> Sheet:
         bottom = i + n_columns >= len(panels)
         axes.tick_params(labelbottom=bottom)
         if bottom:
-            axes.set_xlabel(LABELS[panel.x])
+            axes.set_xlabel(label(panel.x))
         if i % 2 == 0 or panel.y != panels[i - 1].y:
-            axes.set_ylabel(LABELS[panel.y])
+            axes.set_ylabel(label(panel.y))
         if panel.shift is not None:  # a second scale for the same lines
             to_and_from = (partial(np.add, panel.shift), partial(np.add, -panel.shift))
             right = axes.secondary_yaxis("right", functions=to_and_from)
@@ -130,7 +128,7 @@ def _paint_panel(axes: Axes, panel: Panel) -> None:
     if panel.x != "round":
         _use_powers(axes, panel)
     problem, n_items = panel.setting
-    axes.set_title(f"{PROBLEMS[problem]}, m = {n_items}{panel.also}")
+    axes.set_title(f"{label(problem).capitalize()}, m = {n_items}{panel.also}")
 
 
 def _use_powers(axes: Axes, panel: Panel) -> None:
@@ -146,7 +144,7 @@ def _use_powers(axes: Axes, panel: Panel) -> None:
 def _add_legend(sheet: Sheet, *, by_epsilon: bool) -> None:
     lines = [line for axes in sheet.axes for line in axes.get_lines()]
     shown = {str(line.get_label()): line for line in lines}
-    handles = [line for label, line in shown.items() if not label.startswith("_")]
+    handles = [line for name, line in shown.items() if not name.startswith("_")]
     wide = by_epsilon and len(sheet.axes) > 1 and len(handles) <= 7
     n_columns = len(handles) if wide else -(-len(handles) // 2)
     title = "ε (tolerance ε/2)" if by_epsilon else None
