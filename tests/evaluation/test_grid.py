@@ -55,7 +55,7 @@ def test_a_unit_has_a_name_for_its_file():
         ({"batch_sizes": (2.5,)}, "'--batch-size' .* Got 2.5"),
         ({"seeds": (-1,)}, "'--seed' argument"),
         ({"matching_seeds": (-1,)}, "'--seed' argument"),
-        ({"rounds": 0}, "'rounds' argument of outrule reproduce must be an int of at least 1"),
+        ({"rounds": 0}, "'--rounds' argument of outrule reproduce must be an int of at least 1"),
         ({"n_rules": 0}, "'n_rules' argument"),
         ({"n_test": 0}, "'n_test' argument"),
     ],

@@ -67,8 +67,9 @@ class Grid:
             _check_numbers(seeds, "--seed", 0, 2**32 - 1)
         _check_numbers(self.epsilons, "--epsilon", 2.0**-20, 1, integer=False)
         _check_numbers(self.batch_sizes, "--batch-size", 1, LARGEST)
-        for name in ("rounds", "n_rules", "n_test"):
-            check_number(getattr(self, name), name, OWNER, 1, low_open=False, integer=True)
+        counts = {"--rounds": self.rounds, "n_rules": self.n_rules, "n_test": self.n_test}
+        for name, value in counts.items():
+            check_number(value, name, OWNER, 1, low_open=False, integer=True)
 
     def units(self) -> list[Unit]:
         """The units, small ones first."""
