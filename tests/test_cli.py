@@ -581,8 +581,8 @@ def test_the_demo_prints_a_table_or_a_certificate():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--epsilon", "many"), "'many' is no number such as 0.0625 or 1/16"),
-        (("--epsilon", "1/0"), "'1/0' is no number"),
+        (("--epsilon", "many"), "'many' is not a number such as 0.0625 or 1/16"),
+        (("--epsilon", "1/0"), "'1/0' is not a number"),
         (("--epsilon", "2"), "epsilon"),
         (("--problem", "chess"), "chess"),
         (("--regime", "lucky"), "lucky"),

@@ -1,12 +1,12 @@
-"""Made-up results of the evaluation: settings enter; plausible tables leave, at once."""
+"""Made-up results of the evaluation: plausible tables, without running anything."""
 
 from math import log2, sin
 from typing import Any
 
-from outrule.evaluation.settings import Settings, Unit
-from outrule.evaluation.tables import Results, gather
+from outrule.evaluation.grid import Grid, Unit
+from outrule.evaluation.results import Results, gather
 
-SETTINGS: dict[str, Any] = {
+GRID: dict[str, Any] = {
     "problems": ("best-action", "matching"),
     "items": (4, 16),
     "seeds": (0, 1),
@@ -33,38 +33,38 @@ TRACE = 8  # rounds between two points
 
 
 def results(**changes: Any) -> Results:
-    """Results of the settings above, with changes; matching has the seeds of the others."""
-    chosen = {**SETTINGS, **changes}
-    settings = Settings(**{"matching_seeds": chosen["seeds"], **chosen})
-    finished = [_unit(settings, unit) for unit in settings.units()]
-    return gather(settings, PROVENANCE, finished)
+    """Results of the grid above, with changes; matching has the seeds of the others."""
+    chosen = {**GRID, **changes}
+    grid = Grid(**{"matching_seeds": chosen["seeds"], **chosen})
+    finished = [_unit(grid, unit) for unit in grid.units()]
+    return gather(grid, PROVENANCE, finished)
 
 
-def _unit(settings: Settings, unit: Unit) -> dict[str, Any]:
-    world = _world(settings, unit)
+def _unit(grid: Grid, unit: Unit) -> dict[str, Any]:
+    world = _world(grid, unit)
     fixed = [
-        _run(settings, unit, world, "fresh batches", "fixed", epsilon, size)
-        for size in settings.batch_sizes
-        for epsilon in settings.epsilons
+        _run(grid, unit, world, "fresh batches", "fixed", epsilon, size)
+        for size in grid.batch_sizes
+        for epsilon in grid.epsilons
     ]
     line = [
-        _run(settings, unit, world, "fresh batches", "line search", epsilon, size)
-        for size in settings.batch_sizes
-        if size in settings.line_batches and settings.is_first(unit.seed)
-        for epsilon in settings.epsilons
+        _run(grid, unit, world, "fresh batches", "line search", epsilon, size)
+        for size in grid.batch_sizes
+        if size in grid.line_batches and grid.is_first(unit.seed)
+        for epsilon in grid.epsilons
     ]
     equal = [
-        _run(settings, unit, world, check, step, epsilon, size)
+        _run(grid, unit, world, check, step, epsilon, size)
         for check, step in METHODS
-        for size in settings.equal_batches
-        if settings.is_first(unit.seed)
-        for epsilon in settings.equal_epsilons
+        for size in grid.equal_batches
+        if grid.is_first(unit.seed)
+        for epsilon in grid.equal_epsilons
     ]
     commit = [
-        _run(settings, unit, world, "commit to the best rule", None, None, size)
-        for size in settings.batch_sizes
+        _run(grid, unit, world, "commit to the best rule", None, None, size)
+        for size in grid.batch_sizes
     ]
-    trace = [point for run in fixed + line for point in _trace(settings, world, run)]
+    trace = [point for run in fixed + line for point in _trace(grid, world, run)]
     tables = {"units": [world], "runs": [*fixed, *line, *equal, *commit], "trace": trace}
     return {name: _columns(rows) for name, rows in tables.items()}
 
@@ -82,13 +82,13 @@ def _key(unit: Unit) -> dict[str, Any]:
     }
 
 
-def _world(settings: Settings, unit: Unit) -> dict[str, Any]:
+def _world(grid: Grid, unit: Unit) -> dict[str, Any]:
     k, m = SIZE.get(unit.problem, 1), unit.n_items
     brief = unit.regime == "brief"
     plain = k * (0.55 + 0.02 * log2(m) + 0.004 * sin(unit.seed + m))
     return {
         **_key(unit),
-        "n_rules": settings.n_rules,
+        "n_rules": grid.n_rules,
         "k": k,
         "plain": plain,
         "best_rule": plain + k * (0.04 if brief else 0.002) + 0.003 * unit.seed,
@@ -100,7 +100,7 @@ def _world(settings: Settings, unit: Unit) -> dict[str, Any]:
 
 
 def _run(
-    settings: Settings,
+    grid: Grid,
     unit: Unit,
     world: dict[str, Any],
     check: str,
@@ -109,20 +109,20 @@ def _run(
     size: int,
 ) -> dict[str, Any]:
     """Better with larger batches, best at a middling epsilon; private reuse refuses a small one."""
-    k, m, samples = world["k"], unit.n_items, size * settings.rounds
-    refused = check == "private reuse" and epsilon == min(settings.equal_epsilons)
+    k, m, samples = world["k"], unit.n_items, size * grid.rounds
+    refused = check == "private reuse" and epsilon == min(grid.equal_epsilons)
     bonus = {"reuse": 0.01, "private reuse": -0.02}.get(check, 0.0)
     if epsilon is None:
         value, n_patches = world["best_rule"] - 1 / samples**0.5, 0
     else:
         distance = abs(log2(epsilon) + 4)  # the best epsilon is 1/16
         quality = 0.04 + 0.01 * log2(size) - 0.015 * distance + bonus + 0.002 * sin(unit.seed + m)
-        value, n_patches = world["plain"] + k * quality, int(settings.rounds * (1 - epsilon))
+        value, n_patches = world["plain"] + k * quality, int(grid.rounds * (1 - epsilon))
     fresh, reused = check == "fresh batches", check.endswith("reuse")
     measured = {
         "value": value,
         "gap": value - world["best_rule"],
-        "gap_error": 0.1 * k**0.5 / settings.n_test**0.5,
+        "gap_error": 0.1 * k**0.5 / grid.n_test**0.5,
         "improvement": value - world["plain"],
         "squared_error": world["squared_error"] * (1 if epsilon is None else 0.5 + epsilon),
         "largest_violation": 0.01 if epsilon is None else epsilon / 3,
@@ -142,11 +142,11 @@ def _run(
     }
 
 
-def _trace(settings: Settings, world: dict[str, Any], run: dict[str, Any]) -> list[dict[str, Any]]:
+def _trace(grid: Grid, world: dict[str, Any], run: dict[str, Any]) -> list[dict[str, Any]]:
     """A straight way from the predictions to the end of the run."""
     points = []
-    for number in range(TRACE, settings.rounds + 1, TRACE):
-        part = number / settings.rounds
+    for number in range(TRACE, grid.rounds + 1, TRACE):
+        part = number / grid.rounds
         points.append(
             {
                 **{name: run[name] for name in ("problem", "n_items", "regime", "seed")},

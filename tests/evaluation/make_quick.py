@@ -1,4 +1,4 @@
-"""Writes quick.json, the figures of ``outrule reproduce --quick`` that test_reproduce.py expects.
+"""Writes quick.json, the numbers of ``outrule reproduce --quick`` that test_reproduce.py expects.
 
 python tests/evaluation/make_quick.py FOLDER
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from test_reproduce import GOLDEN, digest
 
-from outrule.evaluation.folder import read_results
+from outrule.evaluation.results import read_results
 
 if __name__ == "__main__":
     rows = digest(read_results(Path(sys.argv[1])))

@@ -5,16 +5,7 @@ import made_up
 import polars as pl
 import pytest
 
-from outrule.evaluation.claims import (
-    CONFIRMED,
-    DEPENDS,
-    MEASURED,
-    NOT_CONFIRMED,
-    NOT_RUN,
-    Claim,
-    judge,
-    table,
-)
+from outrule.evaluation.claims import Claim, Verdict, judge, to_markdown
 
 PAPER = [
     "error",
@@ -130,15 +121,19 @@ LACKS = {
 
 def test_verdicts_of_results_in_which_the_paper_is_right():
     verdicts = {name: claim.verdict for name, claim in confirmed().items()}
-    assert verdicts == dict.fromkeys(PAPER, CONFIRMED) | dict.fromkeys(OURS, MEASURED)
+    assert verdicts == dict.fromkeys(PAPER, Verdict.CONFIRMED) | dict.fromkeys(
+        OURS, Verdict.MEASURED
+    )
 
 
 @pytest.mark.parametrize("name", PAPER)
 def test_one_change_turns_the_verdict(name):
     table, column, value, values = FAULTS[name]
-    assert find(change(paper(), table, column, value, **values), name).verdict == NOT_CONFIRMED
+    assert (
+        find(change(paper(), table, column, value, **values), name).verdict == Verdict.NOT_CONFIRMED
+    )
     in_one = find(change(paper(), table, column, value, **values, **BRIEF), name)
-    assert in_one.verdict == DEPENDS
+    assert in_one.verdict == Verdict.DEPENDS
     assert in_one.measured["converged"] == confirmed()[name].measured["converged"]
     assert in_one.measured["brief"] != confirmed()[name].measured["brief"]
 
@@ -147,7 +142,7 @@ def test_one_change_turns_the_verdict(name):
 def test_what_the_tables_do_not_hold_is_not_run(name):
     table, condition = LACKS[name]
     claim = find(keep(paper(), table, condition), name)
-    assert claim.verdict == NOT_RUN
+    assert claim.verdict == Verdict.NOT_RUN
     assert claim.measured == {"brief": "Not run.", "converged": "Not run."}
 
 
@@ -159,28 +154,28 @@ def test_a_regime_without_results_leaves_the_verdict_to_the_other():
 
 
 def test_the_worked_examples_are_judged_after_1024_rounds_only():
-    short = replace(paper(), settings=replace(paper().settings, rounds=512))
-    assert find(short, "guarantee").verdict == NOT_RUN
-    assert find(short, "matching").verdict == NOT_RUN
+    short = replace(paper(), grid=replace(paper().grid, rounds=512))
+    assert find(short, "guarantee").verdict == Verdict.NOT_RUN
+    assert find(short, "matching").verdict == Verdict.NOT_RUN
 
 
 def test_a_run_without_a_patch_has_not_converged():
     results = change(paper(), "runs", "improvement", 0.0, n_items=4, epsilon=1 / 2, batch_size=1024)
-    assert find(results, "improvement").verdict == NOT_CONFIRMED
+    assert find(results, "improvement").verdict == Verdict.NOT_CONFIRMED
     for column in ("n_patches", "last_patch"):
         results = change(results, "runs", column, 0, n_items=4, epsilon=1 / 2, batch_size=1024)
-    assert find(results, "improvement").verdict == CONFIRMED
-    assert "No patch in 2 of 90 runs" in find(results, "improvement").measured["brief"]
+    assert find(results, "improvement").verdict == Verdict.CONFIRMED
+    assert "2 of 90 runs made no patch" in find(results, "improvement").measured["brief"]
 
 
 def test_a_gap_within_two_standard_errors_of_zero_is_not_below_it():
     results = change(paper(), "runs", "gap_error", 0.01 * 2**0.5)
     near = change(results, "runs", "gap", -0.0199, epsilon=1 / 4, batch_size=1024)
-    assert find(near, "gap").verdict == CONFIRMED
+    assert find(near, "gap").verdict == Verdict.CONFIRMED
     far = change(results, "runs", "gap", -0.0201, epsilon=1 / 4, batch_size=1024)
-    assert find(far, "gap").verdict == NOT_CONFIRMED
+    assert find(far, "gap").verdict == Verdict.NOT_CONFIRMED
     small = change(results, "runs", "gap", -0.5, epsilon=1 / 32, batch_size=1024)
-    assert find(small, "gap").verdict == CONFIRMED
+    assert find(small, "gap").verdict == Verdict.CONFIRMED
     said = find(small, "gap").measured["brief"]
     assert "Below: m = 4: 1/32; m = 256: 1/32; matching: 1/32 (0 of these" in said
 
@@ -202,17 +197,17 @@ def test_sentence_of_the_guarantee_names_the_bound_of_the_paper():
     results = change(results, "runs", "gap", 0.1, n_items=256, seed=0)
     assert find(results, "guarantee").measured["brief"] == (
         "Gap before the first round -0.100, over 2 seeds. "
-        "Tolerance 1/32: gap 0.060 (0.020 to 0.100), above -1/16 for good after 8 rounds, last "
-        "patch in 1,024; bound 1,048,576, 41,944 from the measured error. "
-        "Tolerance 1/16: gap 0.060 (0.020 to 0.100), above -1/16 for good after 88 rounds, last "
-        "patch in 1,024; bound 262,144, 10,486 from the measured error."
+        "Tolerance 1/32: gap 0.060 (0.020 to 0.100), stays above -1/16 after 8 rounds, last "
+        "patch in round 1,024; the bound is 1,048,576 rounds, or 41,944 with the measured error. "
+        "Tolerance 1/16: gap 0.060 (0.020 to 0.100), stays above -1/16 after 88 rounds, last "
+        "patch in round 1,024; the bound is 262,144 rounds, or 10,486 with the measured error."
     )
 
 
 def test_a_guarantee_that_is_lost_in_the_end_is_said_to_be():
     results = change(paper(), "trace", "value", -1.0, n_items=256, round=1024, epsilon=1 / 16)
     said = find(results, "guarantee").measured["brief"]
-    assert "for good after more than 1,024 rounds" in said
+    assert "stays above -1/16 after more than 1,024 rounds" in said
 
 
 def test_sentence_of_the_noise():
@@ -235,8 +230,8 @@ def test_sentence_of_the_committed_rule_has_losses_beside_wins():
     results = change(results, "runs", "gap", -0.01, check="fresh batches", epsilon=1 / 4)
     assert find(results, "commit").measured["brief"] == (
         "The committed rule has a gap of -0.010 to -0.010 over 2 seeds. Of 10 calibrated runs on "
-        "as many samples, 6 are above it and 2 below; above by epsilon: 1/2: 0 of 2; 1/4: 0 of 2; "
-        "1/8: 2 of 2; 1/16: 2 of 2; 1/32: 2 of 2."
+        "the same number of samples, 6 are above it and 2 below; above by epsilon: 1/2: 0 of 2; "
+        "1/4: 0 of 2; 1/8: 2 of 2; 1/16: 2 of 2; 1/32: 2 of 2."
     )
 
 
@@ -250,9 +245,9 @@ def test_refusals_and_losses_of_private_reuse_are_counted():
         values = {"check": "private reuse", "epsilon": 1 / 4, "problem": problem}
         results = change(results, "runs", "gap", gap, **values)
     assert find(results, "equal samples").measured["brief"] == (
-        "Median gap, and that of fresh batches with the fixed step on as many samples, for 1 "
-        "seed: private reuse (fixed) refused 4 of 8, else 0.005 and 0.020 (-0.020 to 0.010 "
-        "apart), above in 1, below in 3."
+        "Median gap, and that of fresh batches with the fixed step on the same number of samples, "
+        "for 1 seed: private reuse (fixed) too noisy to run in 4 of 8, otherwise 0.005 and 0.020 "
+        "(differences -0.020 to 0.010), higher in 1, lower in 3."
     )
 
 
@@ -261,15 +256,15 @@ def test_a_small_run_is_judged_without_an_exception():
         problems=("rejection",), regimes=("brief",), seeds=(3,), epsilons=(0.3,), rounds=8
     )
     verdicts = {name: claim.verdict for name, claim in zip(NAMES, judge(one), strict=True)}
-    assert all(verdicts[name] == NOT_RUN for name in PAPER)
-    assert verdicts["worlds"] == MEASURED
+    assert all(verdicts[name] == Verdict.NOT_RUN for name in PAPER)
+    assert verdicts["worlds"] == Verdict.MEASURED
     assert "best 3/10 " in find(one, "worlds").measured["brief"]
     none = replace(one, units=one.units.head(0), runs=one.runs.head(0), trace=one.trace.head(0))
-    assert {claim.verdict for claim in judge(none)} == {NOT_RUN}
+    assert {claim.verdict for claim in judge(none)} == {Verdict.NOT_RUN}
 
 
 def test_the_table_has_a_row_for_each_claim():
-    lines = table(list(confirmed().values())).splitlines()
+    lines = to_markdown(list(confirmed().values())).splitlines()
     assert lines[:2] == [
         "| claim | source | brief | converged | verdict |",
         "| --- | --- | --- | --- | --- |",
@@ -279,5 +274,5 @@ def test_the_table_has_a_row_for_each_claim():
 
 
 def test_the_table_escapes_bars_and_line_breaks():
-    claim = Claim("a | b", "c\nd", {"brief": "e"}, CONFIRMED)
-    assert table([claim]).splitlines()[2] == "| a \\| b | c d | e | confirmed |"
+    claim = Claim("a | b", "c\nd", {"brief": "e"}, Verdict.CONFIRMED)
+    assert to_markdown([claim]).splitlines()[2] == "| a \\| b | c d | e | confirmed |"

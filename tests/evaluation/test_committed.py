@@ -1,15 +1,15 @@
-"""The committed results: the claims beside them, and the figures in the docs, follow from them."""
+"""The committed tables give the claims beside them and the numbers in the docs."""
 
 from pathlib import Path
 
-from outrule.evaluation.claims import judge, table
-from outrule.evaluation.folder import read_results
+from outrule.evaluation.claims import judge, to_markdown
+from outrule.evaluation.results import read_results
 
 FOLDER = Path(__file__).parents[2] / "docs" / "evaluation"
 
 
 def test_the_claims_are_those_of_the_committed_tables():
-    claims = table(judge(read_results(FOLDER)))
+    claims = to_markdown(judge(read_results(FOLDER)))
     assert (FOLDER / "claims.md").read_text(encoding="utf-8") == claims
 
 

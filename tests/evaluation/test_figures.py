@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from matplotlib.text import Text
 
-from outrule.evaluation import figures
-from outrule.evaluation.settings import FULL
+from outrule.evaluation import figures, panels
+from outrule.evaluation.grid import FULL
 
 BOTH = ["gap-best-action", "gap-matching", "error-best-action", "error-matching"]
 ALL = ["equal-samples", "steps"]
@@ -18,8 +18,8 @@ SMALL = {"items": (4,), "regimes": ("brief",)}
 
 
 @cache
-def sketches(**changes):
-    return {one.name: one for one in figures.sketch_all(made_up.results(**changes))}
+def planned(**changes):
+    return {one.name: one for one in figures.plan_all(made_up.results(**changes))}
 
 
 def state():
@@ -32,10 +32,10 @@ def of(panel, label):
     return next(table for look, table in panel.lines if look.label == label)
 
 
-def sheet_of(sketch):
+def sheet_of(figure):
     """A painted figure, laid out."""
-    with matplotlib.rc_context(figures.STYLE):
-        sheet = figures.paint(sketch.panels)
+    with matplotlib.style.context(["default", panels.STYLE]):
+        sheet = panels.paint(figure.panels)
         sheet.draw_without_rendering()
     return sheet
 
@@ -53,9 +53,9 @@ def test_every_figure_is_two_files_and_nothing_else_remains(drawn):
     files = {path.name for path in folder.iterdir()}
     assert files == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
     for one in found:
-        assert one.png == folder / f"{one.name}.png"
-        assert one.png.read_bytes().startswith(b"\x89PNG")
-        assert one.svg.read_text(encoding="utf-8").rstrip().endswith("</svg>")
+        assert (folder / f"{one.name}.png").read_bytes().startswith(b"\x89PNG")
+        svg = (folder / f"{one.name}.svg").read_text(encoding="utf-8")
+        assert svg.rstrip().endswith("</svg>")
 
 
 def test_the_same_results_give_the_same_bytes_whatever_the_style(drawn, tmp_path):
@@ -72,60 +72,60 @@ def test_the_same_results_give_the_same_bytes_whatever_the_style(drawn, tmp_path
 
 
 def test_each_regime_has_its_figures():
-    assert list(sketches()) == [
+    assert list(planned()) == [
         f"{name}-{regime}" for regime in ("brief", "converged") for name in BOTH + ALL
     ]
 
 
 def test_problems_without_results_are_skipped():
-    names = list(sketches(problems=("rejection", "graphic"), regimes=("converged",)))
+    names = list(planned(problems=("rejection", "graphic"), regimes=("converged",)))
     assert names == [f"{name}-converged" for name in ("gap-other", *ALL)]
-    assert "steps-brief" not in sketches(line_batches=(512,))
-    assert "equal-samples-brief" not in sketches(equal_epsilons=(1 / 2,))
-    assert not [name for name in sketches(rounds=4) if name.startswith("error")]
+    assert "steps-brief" not in planned(line_batches=(512,))
+    assert "equal-samples-brief" not in planned(equal_epsilons=(1 / 2,))
+    assert not [name for name in planned(rounds=4) if name.startswith("error")]
 
 
 def test_there_is_a_panel_for_each_number_of_items():
-    panels = sketches(items=(16, 4))["gap-best-action-brief"].panels
-    assert [panel.world for panel in panels] == [("best-action", 4), ("best-action", 16)]
+    panels = planned(items=(16, 4))["gap-best-action-brief"].panels
+    assert [panel.setting for panel in panels] == [("best-action", 4), ("best-action", 16)]
 
 
 def test_lines_are_the_means_of_the_table():
     results = made_up.results()
-    (panel,) = sketches()["gap-matching-converged"].panels
+    (panel,) = planned()["gap-matching-converged"].panels
     assert [look.label for look, _ in panel.lines] == ["1/4", "1/16", "1/64"]
     runs = results.runs.filter(
         problem="matching", regime="converged", check="fresh batches", step="fixed", epsilon=1 / 16
     )
-    axes = sheet_of(sketches()["gap-matching-converged"]).axes[0]
+    axes = sheet_of(planned()["gap-matching-converged"]).axes[0]
     shown = {line.get_label(): line.get_ydata() for line in axes.get_lines()}["1/16"]
-    for size, value in zip(results.settings.batch_sizes, shown, strict=True):
+    for size, value in zip(results.grid.batch_sizes, shown, strict=True):
         gaps = runs.filter(batch_size=size)["gap"]
         assert len(gaps) == 2
         assert value == pytest.approx(gaps.mean(), rel=1e-12)
 
 
 def test_bars_are_the_range_over_seeds_or_one_standard_error():
-    (panel,) = sketches()["gap-matching-brief"].panels
+    (panel,) = planned()["gap-matching-brief"].panels
     line = of(panel, "1/16")
     gaps = made_up.results().runs.filter(
         problem="matching", regime="brief", check="fresh batches", step="fixed", epsilon=1 / 16
     )
     at_16 = gaps.filter(batch_size=16)["gap"]
     assert line.row(0)[2:] == (at_16.min(), at_16.max())
-    alone = sketches(seeds=(1,))["gap-matching-brief"]
+    alone = planned(seeds=(1,))["gap-matching-brief"]
     line = of(alone.panels[0], "1/16")
     error = gaps["gap_error"][0]
     assert line["mean"].to_list() == gaps.filter(seed=1).sort("batch_size")["gap"].to_list()
     assert np.allclose(line["high"] - line["mean"], error)
     assert np.allclose(line["mean"] - line["low"], error)
-    assert "One seed; a bar is one standard error" in alone.caption
+    assert "One seed; bars are one standard error" in alone.caption
 
 
 def test_the_right_axis_is_a_constant_apart():
-    results, sketch = made_up.results(), sketches()["gap-best-action-brief"]
-    for axes, panel in zip(sheet_of(sketch).axes, sketch.panels, strict=True):
-        problem, n_items = panel.world
+    results, figure = made_up.results(), planned()["gap-best-action-brief"]
+    for axes, panel in zip(sheet_of(figure).axes, figure.panels, strict=True):
+        problem, n_items = panel.setting
         world = {"problem": problem, "n_items": n_items, "regime": "brief"}
         runs = results.runs.filter(check="fresh batches", step="fixed", **world)
         constant = (runs["improvement"] - runs["gap"]).mean()
@@ -136,7 +136,7 @@ def test_the_right_axis_is_a_constant_apart():
 
 def test_batch_sizes_are_powers_of_two_on_the_axis():
     changes = {"problems": ("matching",), "batch_sizes": FULL.batch_sizes, "regimes": ("brief",)}
-    axes = sheet_of(sketches(**changes)["gap-matching-brief"]).axes[0]
+    axes = sheet_of(planned(**changes)["gap-matching-brief"]).axes[0]
     low, high = axes.get_xlim()
     ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
     assert ticks == list(FULL.batch_sizes)
@@ -146,7 +146,7 @@ def test_batch_sizes_are_powers_of_two_on_the_axis():
 
 def test_the_error_starts_before_the_first_round():
     results = made_up.results()
-    first, last = sketches()["error-matching-brief"], results.trace["round"].max()
+    first, last = planned()["error-matching-brief"], results.trace["round"].max()
     line = of(first.panels[0], "1/4")
     units = results.units.filter(problem="matching", regime="brief", seed=0)
     trace = results.trace.filter(
@@ -159,28 +159,28 @@ def test_the_error_starts_before_the_first_round():
 
 
 def test_the_error_of_best_action_is_the_mean_over_seeds():
-    results, sketch = made_up.results(), sketches()["error-best-action-brief"]
+    results, figure = made_up.results(), planned()["error-best-action-brief"]
     units = results.units.filter(problem="best-action", regime="brief", n_items=4)
-    assert of(sketch.panels[0], "1/64")["mean"][0] == pytest.approx(units["squared_error"].mean())
-    assert "Means over 2 seeds" in sketch.caption
+    assert of(figure.panels[0], "1/64")["mean"][0] == pytest.approx(units["squared_error"].mean())
+    assert "Means over 2 seeds" in figure.caption
 
 
 def test_equal_samples_has_every_method_where_it_was_measured():
-    sketch = sketches()["equal-samples-brief"]
-    large, small = sketch.panels[:2]
+    figure = planned()["equal-samples-brief"]
+    large, small = figure.panels[:2]
     assert [panel.also for panel in (large, small)] == [", ε = 1/4", ", ε = 1/16"]
     assert [look.label for look, _ in large.lines] == list(figures.METHODS)
     assert "private reuse" not in [look.label for look, _ in small.lines]
-    assert "refused 6 of its 12 runs" in sketch.caption
-    lenient = sketches(equal_epsilons=(1 / 4, 1 / 128))["equal-samples-brief"]
+    assert "6 of 12 runs of private reuse are missing" in figure.caption
+    lenient = planned(equal_epsilons=(1 / 4, 1 / 128))["equal-samples-brief"]
     assert [panel.also for panel in lenient.panels] == [", ε = 1/4"] * 3
     assert of(large, "reuse")["n_samples"].to_list() == [16 * 64, 64 * 64]
     assert of(large, "fresh batches")["n_samples"].to_list() == [16 * 64, 64 * 64, 256 * 64]
 
 
 def test_steps_compares_the_same_worlds():
-    results, sketch = made_up.results(), sketches()["steps-brief"]
-    gap, patches = sketch.panels[:2]
+    results, figure = made_up.results(), planned()["steps-brief"]
+    gap, patches = figure.panels[:2]
     assert [panel.y for panel in (gap, patches)] == ["gap", "n_patches"]
     world = {"problem": "best-action", "n_items": 4, "regime": "brief", "seed": 0}
     runs = results.runs.filter(check="fresh batches", batch_size=64, **world).sort("epsilon")
@@ -190,36 +190,36 @@ def test_steps_compares_the_same_worlds():
 
 
 def test_captions_say_what_a_bar_is():
-    drawn = sketches(seeds=(3,), matching_seeds=(3, 1, 4))
-    error = "One seed; a bar is one standard error over the test instances, up and down."
+    drawn = planned(seeds=(3,), matching_seeds=(3, 1, 4))
+    error = "One seed; bars are one standard error over the test instances, up and down."
     assert error in drawn["gap-best-action-brief"].caption
     assert error in drawn["equal-samples-brief"].caption
-    spans = "Means over 3 seeds; a bar spans the smallest to the largest."
+    spans = "Means over 3 seeds; bars go from the smallest to the largest."
     assert spans in drawn["gap-matching-brief"].caption
     assert "One seed. " in drawn["error-best-action-brief"].caption
-    assert "Means over 2 seeds, without bars. " in sketches()["error-best-action-brief"].caption
+    assert "Means over 2 seeds, without bars. " in planned()["error-best-action-brief"].caption
 
 
 def test_captions_say_how_much_was_run():
-    for sketch in sketches(problems=("matching",)).values():
-        assert "64 rounds, 64 rules, 1,000 test instances." in sketch.caption
+    for figure in planned(problems=("matching",)).values():
+        assert "64 rounds, 64 rules, 1,000 test instances." in figure.caption
     results = made_up.results()
     few = pl.when(pl.col("problem") == "matching").then(8).otherwise("n_rules").alias("n_rules")
     mixed = made_up.Results(
-        results.settings,
+        results.grid,
         results.provenance,
         results.units.with_columns(few),
         results.runs,
         results.trace,
     )
-    captions = {one.name: one.caption for one in figures.sketch_all(mixed)}
+    captions = {one.name: one.caption for one in figures.plan_all(mixed)}
     assert "8 to 64 rules" in captions["equal-samples-brief"]
 
 
 @pytest.mark.parametrize("name", ["gap-matching-brief", "gap-best-action-brief", "steps-brief"])
 def test_nothing_is_clipped_or_too_small_to_read(name):
     changes = {**SMALL, "items": (4, 16), "epsilons": FULL.epsilons, "seeds": (0,)}
-    sheet = sheet_of(sketches(**changes)[name])
+    sheet = sheet_of(planned(**changes)[name])
     (legend,) = sheet.legends
     inside = sheet.bbox.padded(1)
     for box in (legend.get_window_extent(), *(axes.get_tightbbox() for axes in sheet.axes)):
@@ -230,7 +230,7 @@ def test_nothing_is_clipped_or_too_small_to_read(name):
 
 
 def test_lines_differ_in_more_than_colour_and_in_grey():
-    looks = [look for look, _ in sketches()["equal-samples-brief"].panels[0].lines]
+    looks = [look for look, _ in planned()["equal-samples-brief"].panels[0].lines]
     assert len({look.marker for look in looks}) == len(looks)
     light = [np.dot(look.colour[:3], (0.299, 0.587, 0.114)) for look in looks]
     assert np.all(np.diff(light) > 0.05)

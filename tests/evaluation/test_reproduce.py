@@ -1,4 +1,4 @@
-"""The whole evaluation, quick: exact figures for a fixed seed, and runs that were interrupted."""
+"""The whole evaluation, quick: exact numbers for a fixed seed, and runs that were interrupted."""
 
 import json
 import os
@@ -15,9 +15,9 @@ from polars.testing import assert_frame_equal
 
 import outrule
 from outrule.evaluation import stream
-from outrule.evaluation.folder import read_results
+from outrule.evaluation.grid import QUICK
 from outrule.evaluation.reproduce import draw, evaluate
-from outrule.evaluation.settings import QUICK
+from outrule.evaluation.results import read_results
 
 GOLDEN = Path(__file__).with_name("quick.json")
 SMALL = replace(
@@ -36,13 +36,14 @@ SMALL = replace(
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory):
-    """``outrule reproduce --quick`` as a user runs it."""
-    folder = tmp_path_factory.mktemp("quick")
-    command = [sys.executable, "-m", "outrule", "reproduce", "--quick", "-o", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def command(tmp_path_factory):
+    """``outrule reproduce`` as a user runs it, on a part of the quick grid."""
+    folder = tmp_path_factory.mktemp("command")
+    options = "--quick --problem best-action --items 4 --regime brief --rounds 16 -o"
+    arguments = [sys.executable, "-m", "outrule", "reproduce", *options.split(), str(folder)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""  # no bar in a pipe
+    assert done.stderr == ""  # no progress bar in a pipe
     return folder, done.stdout
 
 
@@ -58,8 +59,8 @@ def digest(results):
     }
 
 
-def test_the_figures_of_the_quick_run_are_the_committed_ones(quick):
-    found = json.loads(json.dumps(digest(read_results(quick[0]))))
+def test_the_numbers_of_the_quick_run_are_the_committed_ones(tmp_path):
+    found = json.loads(json.dumps(digest(evaluate(QUICK, tmp_path))))
     expected = json.loads(GOLDEN.read_text(encoding="utf-8"))
     for table, rows in expected.items():
         assert len(found[table]) == len(rows)
@@ -67,31 +68,31 @@ def test_the_figures_of_the_quick_run_are_the_committed_ones(quick):
             assert row == pytest.approx(other, abs=2e-6)
 
 
-def test_the_quick_run_writes_everything(quick):
-    folder, words = quick
+def test_the_command_runs_its_options_and_writes_everything(command):
+    folder, words = command
+    changes = {"problems": ("best-action",), "items": (4,), "regimes": ("brief",), "rounds": 16}
+    results = read_results(folder)
+    assert results.grid == replace(QUICK, **changes)
+    tables = ("units.parquet", "runs.parquet", "trace.parquet", "results.json")
+    figures = ("gap-best-action", "error-best-action", "equal-samples", "steps")
+    drawn = [f"{name}-brief.{kind}" for name in figures for kind in ("svg", "png")]
     names = {path.name for path in folder.iterdir()}
-    assert {"units.parquet", "runs.parquet", "trace.parquet", "results.json"} <= names
-    assert {"settings.json", "claims.md", "index.html", "parts"} <= names
-    assert len(list(folder.glob("*.svg"))) == len(list(folder.glob("*.png"))) >= 10
+    assert names == {*tables, *drawn, "claims.md", "index.html", "parts"}
     assert len(words.splitlines()) == 14 + 1
-    assert words.count("measured  ") == 5
+    assert words.count("measured  ") == 4
     assert f"{folder}/index.html" in words
     assert not list(folder.rglob(".*"))
+    assert results.provenance["versions"]["outrule"] == outrule.__version__
+    assert results.provenance["seconds"] > 0
+    assert results.provenance["threads"] >= 1
 
 
-def test_provenance_says_what_made_the_results(quick):
-    provenance = read_results(quick[0]).provenance
-    assert provenance["versions"]["outrule"] == outrule.__version__
-    assert provenance["seconds"] > 0
-    assert provenance["threads"] >= 1
-
-
-def test_drawing_again_needs_the_tables_only(quick, tmp_path):
+def test_drawing_again_needs_the_tables_only(command, tmp_path):
     for name in ("units.parquet", "runs.parquet", "trace.parquet", "results.json"):
-        (tmp_path / name).write_bytes((quick[0] / name).read_bytes())
+        (tmp_path / name).write_bytes((command[0] / name).read_bytes())
     draw(read_results(tmp_path), tmp_path)
-    for name in ("claims.md", "index.html", *(path.name for path in quick[0].glob("*.svg"))):
-        assert (tmp_path / name).read_bytes() == (quick[0] / name).read_bytes()
+    for path in (path for path in command[0].iterdir() if path.name != "parts"):
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
 class Killed(BaseException):
@@ -107,21 +108,21 @@ def same(one, other):
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "CHUNK", 8)
     whole = evaluate(SMALL, tmp_path / "whole")
-    heard = []
+    told = []
     for after in (2, 3, 5):
         calls = []
 
-        def hear(words, share, calls=calls, after=after):
+        def tell(words, share, calls=calls, after=after):
             calls.append((words, share))
             if len(calls) == after:
                 raise Killed
 
         with pytest.raises(Killed):
-            evaluate(SMALL, tmp_path / "part", hear=hear)
-        heard.append(calls)
+            evaluate(SMALL, tmp_path / "part", tell=tell)
+        told.append(calls)
     again = evaluate(SMALL, tmp_path / "part")
     same(whole, again)
-    shares = [calls[-1][1] for calls in heard]
+    shares = [calls[-1][1] for calls in told]
     assert shares == sorted(shares)
     assert shares[0] < shares[-1]
 
@@ -142,24 +143,36 @@ def test_threads_change_nothing(tmp_path):
 
 
 def test_a_killed_process_goes_on_where_it_stopped(tmp_path):
-    arguments = "--quick --problem best-action --items 5 --regime converged --rounds 256"
-    command = [sys.executable, "-m", "outrule", "reproduce", *arguments.split(), "-o"]
+    options = "--quick --problem best-action --items 5 --regime converged --rounds 256 -o"
+    command = [sys.executable, "-m", "outrule", "reproduce", *options.split()]
     process = subprocess.Popen([*command, str(tmp_path / "part")], stdout=subprocess.DEVNULL)
     progress = tmp_path / "part" / "parts" / "best-action-5-converged-0.progress.json"
     deadline = time.monotonic() + 60
     while not progress.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL if os.name == "posix" else signal.SIGTERM)
-    process.wait()
-    for folder in ("part", "whole"):
-        subprocess.run([*command, str(tmp_path / folder)], check=True, stdout=subprocess.DEVNULL)
-    same(read_results(tmp_path / "part"), read_results(tmp_path / "whole"))
+    assert process.wait() != 0
+    assert not (tmp_path / "part" / "results.json").exists()
+    grid = replace(QUICK, problems=("best-action",), items=(5,), regimes=("converged",), rounds=256)
+    same(evaluate(grid, tmp_path / "part"), evaluate(grid, tmp_path / "whole"))
 
 
-def test_bad_settings_are_refused_before_anything_is_written(tmp_path):
+def test_bad_settings_are_rejected_before_anything_is_written(tmp_path):
     huge = replace(SMALL, batch_sizes=(2**20,), n_rules=10**6)
-    with pytest.raises(outrule.ArgumentError, match="'batch-size'"):
+    with pytest.raises(outrule.ArgumentError, match="'--batch-size'"):
         evaluate(huge, tmp_path / "folder")
     with pytest.raises(outrule.ArgumentError, match="'n_jobs'"):
         evaluate(SMALL, tmp_path / "folder", n_jobs=0)
+    assert not (tmp_path / "folder").exists()
+
+
+def test_without_matplotlib_it_says_so_before_any_work(tmp_path):
+    script = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from outrule.cli import app; app(['reproduce', '--quick', '-o', sys.argv[1]])"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "folder")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    sentence = "outrule reproduce needs matplotlib: pip install 'outrule[plots]'"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {sentence}\n")
     assert not (tmp_path / "folder").exists()

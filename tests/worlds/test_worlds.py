@@ -67,9 +67,15 @@ def test_bayes_equals_a_fine_integral_over_the_noise():
 
 def test_no_predictor_has_a_smaller_squared_error_than_bayes(large):
     world, features, outcomes = large
-    bayes = ((world.bayes(features) - outcomes) ** 2).mean()
-    for train in (worlds.brief_predictor, worlds.converged_predictor):
-        assert bayes < ((train(world).predict(features) - outcomes) ** 2).mean()
+    bayes, converged, brief = (
+        ((predictions - outcomes) ** 2).mean()
+        for predictions in (
+            world.bayes(features),
+            worlds.converged_predictor(world).predict(features),
+            worlds.brief_predictor(world).predict(features),
+        )
+    )
+    assert bayes < converged < brief
 
 
 def test_worlds_and_samples_are_reproducible_and_seeds_matter():
@@ -111,6 +117,7 @@ def test_every_array_is_float64():
         *worlds.rejection(5, seed=0),
     ]
     assert {array.dtype for array in arrays} == {np.dtype(np.float64)}
+    assert all((array > 0).all() and (array < 1).all() for array in arrays[1:5])
 
 
 def test_the_gradient_is_that_of_the_squared_error():

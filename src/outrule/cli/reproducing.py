@@ -1,4 +1,4 @@
-"""`outrule reproduce`: settings of the evaluation enter, tables, claims and a page leave."""
+"""`outrule reproduce`: run the paper's evaluation."""
 
 from __future__ import annotations
 
@@ -18,47 +18,53 @@ def reproduce(
     folder: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for tables, claims, figures and a page.")
     ] = Path("evaluation"),
-    quick: Annotated[bool, typer.Option("--quick", help="The same code, fewer points.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small grid: the same code in less than a minute.")
+    ] = False,
     paper: Annotated[
-        bool,
-        typer.Option("--paper", help="Its two problems, its regime and its runs only."),
+        bool, typer.Option("--paper", help="Only what the paper itself ran: half an hour.")
     ] = False,
     problem: Annotated[
         list[str] | None,
-        typer.Option(help="best-action, matching, rejection, partition, graphic; repeat for more."),
+        typer.Option(help="best-action, matching, rejection, partition or graphic; repeatable."),
     ] = None,
     items: Annotated[
-        list[int] | None, typer.Option(help="Number of actions m of best-action; repeat for more.")
+        list[int] | None, typer.Option(help="Number of actions m of best-action; repeatable.")
     ] = None,
     regime: Annotated[
-        list[str] | None, typer.Option(help="How the base predictor was trained: brief, converged.")
+        list[str] | None,
+        typer.Option(help="Training of the base predictor: brief or converged; repeatable."),
     ] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="World; repeat for more.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seed of the data; repeatable.")] = None,
     epsilon: Annotated[
-        list[str] | None, typer.Option(help="As 0.0625 or 1/16; repeat for more.")
+        list[str] | None, typer.Option(help="Such as 0.0625 or 1/16; repeatable.")
     ] = None,
     batch_size: Annotated[
-        list[int] | None, typer.Option(help="Instances per CHECK; repeat for more.")
+        list[int] | None, typer.Option(help="Instances in each round; repeatable.")
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Rounds of every run.")] = None,
-    threads: Annotated[int | None, typer.Option(help="All cores if not given.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Number of threads.", show_default="all cores")
+    ] = None,
     redraw: Annotated[
-        bool, typer.Option("--redraw", help="Only judge and draw again what the folder holds.")
+        bool, typer.Option("--redraw", help="Only judge and draw the results in the folder again.")
     ] = False,
 ) -> None:
-    """Run the evaluation of the paper, and judge what it claims.
+    """Run the paper's evaluation, and judge its claims.
 
     \b
     outrule reproduce --quick -o evaluation
 
-    Killed in the middle, the same command goes on where it stopped. The whole of it takes
-    an hour and a half on two cores, --paper half an hour, --quick less than a minute.
+    It takes an hour and a half on two cores. If it is killed, the same command continues
+    where it stopped. Needs matplotlib: pip install 'outrule[plots]'.
     """
     with refusals():
-        from outrule.evaluation.folder import read_results
-        from outrule.evaluation.reproduce import draw, evaluate
-        from outrule.evaluation.settings import FULL, PAPER, QUICK
+        # Polars and the kernels would slow `outrule --help`.
+        from outrule.evaluation.grid import FULL, PAPER_ONLY, QUICK
+        from outrule.evaluation.reproduce import draw, evaluate, require_matplotlib
+        from outrule.evaluation.results import read_results
 
+        require_matplotlib()
         if redraw:
             results = read_results(folder)
         else:
@@ -74,20 +80,20 @@ def reproduce(
             chosen: dict[str, Any] = {name: tuple(value) for name, value in given.items() if value}
             if rounds is not None:
                 chosen["rounds"] = rounds
-            settings = replace(QUICK if quick else FULL, **(PAPER if paper else {}) | chosen)
-            with _progress() as hear:
-                results = evaluate(settings, folder, n_jobs=threads, hear=hear)
+            grid = replace(QUICK if quick else FULL, **(PAPER_ONLY if paper else {}) | chosen)
+            with _progress() as tell:
+                results = evaluate(grid, folder, n_jobs=threads, tell=tell)
         for claim in draw(results, folder):
             say(f"{claim.verdict:>21}  {claim.statement}")
         seconds = results.provenance["seconds"]
-        say(f"{len(results.runs):,} runs, {seconds:,.0f} s of work; see {folder}/index.html")
+        say(f"{len(results.runs):,} runs in {seconds:,.0f} s; see {folder}/index.html")
 
 
 def _fraction(text: str) -> float:
     try:
         return float(Fraction(text))
     except (ValueError, ZeroDivisionError):
-        raise typer.BadParameter(f"{text!r} is no number such as 0.0625 or 1/16.") from None
+        raise typer.BadParameter(f"{text!r} is not a number such as 0.0625 or 1/16.") from None
 
 
 @contextmanager

@@ -1,10 +1,9 @@
-"""The paper's evaluation (section 5), reproduced and carried further.
+"""The paper's evaluation (section 5), with more problems and comparisons: `outrule reproduce`.
 
-The rooms, in the order of a run: `settings` (the grid, and what is refused), `cases` (world,
-predictor, problem and rules of a unit), `held_out` (what predictions are worth), `stream` (the grid
-on fresh batches), `equal_samples` (the other CHECKs on as many samples), `units` (all of it, as
-rows), `folder` (files that survive a kill), `tables`, `reading`, `claims` and `comparisons` (what
-the tables say), `panels` and `figures`, `page`; `reproduce` walks through them.
+`reproduce` is the entry point. It runs the `units` of the `grid`: each draws its data (`cases`) and
+finds patches on fresh batches (`stream`). The `results` are three tables. `claims` and
+`comparisons` put them into words (with `reading` and `say`), `figures` into `panels`, and `page`
+shows all of it.
 """
 
 from outrule.plots import require_matplotlib

@@ -1,52 +1,35 @@
-"""Panels: lines over axes enter, a sheet leaves; readable in print and in grey."""
+"""Drawing with matplotlib: panels of lines, readable in print and in grey, saved as PNG and SVG."""
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
+import matplotlib.style
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Sheet
 from matplotlib.ticker import LogLocator
 
-from outrule.evaluation.reading import fraction
+from outrule.evaluation.say import fraction
+from outrule.files import whole_file
 
-WORLDS = {
-    "best-action": "Best action",
-    "matching": "Matching",
-    "rejection": "Rejection",
-    "partition": "Partition matroid",
-    "graphic": "Graphic matroid",
-}
-LABELS = {
-    "batch_size": "batch size",
+LABELS = {  # of axes and problems, where their names are not enough
     "n_samples": "number of samples",
     "epsilon": "ε",
-    "round": "round",
     "gap": "utility gap",
     "n_patches": "patches",
     "squared_error": "squared error per entry",
+    "partition": "partition matroid",
+    "graphic": "graphic matroid",
 }
 MARKERS = "os^DvPX<>ph*d"
 WIDTH, HEIGHT, LOW = 7.0, 2.6, 1.25  # inches: a printed page, a panel, and a panel among many
 DODGE = 0.05  # octaves between the bars of two lines
-STYLE: dict[Any, Any] = {
-    "font.size": 8.5,
-    "axes.titlesize": "medium",
-    "axes.edgecolor": "0.4",
-    "axes.grid": True,
-    "axes.ymargin": 0.08,
-    "axes.axisbelow": True,
-    "grid.color": "0.9",
-    "lines.linewidth": 1.1,
-    "lines.markersize": 4.5,
-    "legend.frameon": False,
-    "svg.hashsalt": "outrule",  # the same drawing has the same bytes
-}
-World = tuple[str, int]
+STYLE = Path(__file__).with_name("panels.mplstyle")
+Setting = tuple[str, int]  # problem, number of items
 
 
 class Look(NamedTuple):
@@ -61,21 +44,37 @@ class Look(NamedTuple):
 class Panel(NamedTuple):
     """Lines over one pair of axes; a line has x, the mean of y, and its low and high end."""
 
-    world: World
+    setting: Setting
     x: str
     y: str
     lines: list[tuple[Look, pl.DataFrame]]
-    also: str = ""  # to be said in its title
+    also: str = ""  # the end of its title
     shift: float | None = None  # from gap to improvement
+
+
+def label(name: str) -> str:
+    """A column or a problem in words."""
+    return LABELS.get(name, name.replace("_", " ").replace("-", " "))
 
 
 def looks(labels: list[str]) -> list[Look]:
     """Colours from dark to light, so that they differ in grey too, without the lightest."""
     colours, last = matplotlib.colormaps["viridis"], max(1, len(labels) - 1)
     return [
-        Look(label, colours(0.85 * i / last), MARKERS[i % len(MARKERS)])
-        for i, label in enumerate(labels)
+        Look(one, colours(0.85 * i / last), MARKERS[i % len(MARKERS)])
+        for i, one in enumerate(labels)
     ]
+
+
+def save(panels: list[Panel], stem: Path, title: str) -> None:
+    """Draw panels, and write them as ``stem.png`` and ``stem.svg``."""
+    with matplotlib.style.context(["default", STYLE]):  # whatever the user's style is
+        sheet = paint(panels)
+        with whole_file(stem.with_name(f"{stem.name}.png")) as draft:
+            sheet.savefig(draft, format="png", dpi=200, metadata={"Software": None})
+        sheet.set_layout_engine("none")  # keep the layout that the PNG has
+        with whole_file(stem.with_name(f"{stem.name}.svg")) as draft:
+            sheet.savefig(draft, format="svg", metadata={"Date": None, "Title": title})
 
 
 def paint(panels: list[Panel]) -> Sheet:
@@ -85,20 +84,23 @@ def paint(panels: list[Panel]) -> Sheet:
     width = WIDTH if n_columns == 2 else 0.7 * WIDTH
     height = HEIGHT if len(panels) <= 4 else LOW
     sheet = Sheet(figsize=(width, height * n_rows + 0.7), layout="constrained")
-    first: dict[tuple[World, str], Axes] = {}  # panels of a world have the same scale
+    first: dict[tuple[Setting, str], Axes] = {}  # panels of a setting have the same scale
     for i, panel in enumerate(panels):
-        key = (panel.world, panel.y)
+        key = (panel.setting, panel.y)
         axes = sheet.add_subplot(n_rows, n_columns, i + 1, sharey=first.get(key))
         first.setdefault(key, axes)
         _paint_panel(axes, panel)
         bottom = i + n_columns >= len(panels)
         axes.tick_params(labelbottom=bottom)
         if bottom:
-            axes.set_xlabel(LABELS[panel.x])
+            axes.set_xlabel(label(panel.x))
         if i % 2 == 0 or panel.y != panels[i - 1].y:
-            axes.set_ylabel(LABELS[panel.y])
-        if panel.shift is not None:
-            _add_improvement(axes, panel.shift, named=i % 2 == 1 or i == len(panels) - 1)
+            axes.set_ylabel(label(panel.y))
+        if panel.shift is not None:  # a second scale for the same lines
+            to_and_from = (partial(np.add, panel.shift), partial(np.add, -panel.shift))
+            right = axes.secondary_yaxis("right", functions=to_and_from)
+            if i % 2 == 1 or i == len(panels) - 1:
+                right.set_ylabel("utility improvement")
     _add_legend(sheet, by_epsilon=panels[0].x in ("batch_size", "round"))
     return sheet
 
@@ -125,8 +127,8 @@ def _paint_panel(axes: Axes, panel: Panel) -> None:
         axes.axhline(0, color="0.2", linewidth=0.8, zorder=1)
     if panel.x != "round":
         _use_powers(axes, panel)
-    problem, n_items = panel.world
-    axes.set_title(f"{WORLDS[problem]}, m = {n_items}{panel.also}")
+    problem, n_items = panel.setting
+    axes.set_title(f"{label(problem).capitalize()}, m = {n_items}{panel.also}")
 
 
 def _use_powers(axes: Axes, panel: Panel) -> None:
@@ -139,18 +141,10 @@ def _use_powers(axes: Axes, panel: Panel) -> None:
     axes.minorticks_off()
 
 
-def _add_improvement(axes: Axes, shift: float, *, named: bool) -> None:
-    """A second scale for the same lines."""
-    to_and_from = (partial(np.add, shift), partial(np.add, -shift))
-    right = axes.secondary_yaxis("right", functions=to_and_from)
-    if named:
-        right.set_ylabel("utility improvement")
-
-
 def _add_legend(sheet: Sheet, *, by_epsilon: bool) -> None:
     lines = [line for axes in sheet.axes for line in axes.get_lines()]
     shown = {str(line.get_label()): line for line in lines}
-    handles = [line for label, line in shown.items() if not label.startswith("_")]
+    handles = [line for name, line in shown.items() if not name.startswith("_")]
     wide = by_epsilon and len(sheet.axes) > 1 and len(handles) <= 7
     n_columns = len(handles) if wide else -(-len(handles) // 2)
     title = "ε (tolerance ε/2)" if by_epsilon else None

@@ -1,17 +1,17 @@
-"""The grid on fresh batches: a case enters; the patches and the trace of every line leave.
+"""All runs of a unit on fresh batches, with the patches that each run finds.
 
-All lines see the same stream of instances: a round of batch size b sees the first b instances of
+All runs see the same stream of instances: a round with batch size b sees the first b instances of
 the round's block. So the decisions of the rules, which depend on neither epsilon nor batch size,
-are made once. The stream is cut into chunks of rounds; in a chunk a line's patches so far are
-replayed once on all instances that its rounds will see, and every new patch at once on the rest.
-The chunking, like the number of threads, changes no bit.
+are made once. The stream is cut into chunks of rounds: in a chunk, a run's earlier patches are
+replayed once on all instances that its rounds will see, and every new patch is applied to the rest.
+The length of a chunk and the number of threads do not change the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,96 +20,93 @@ from outrule.calibration.audit import OPTIMISER, Audit, Part, audits, part_of, p
 from outrule.calibration.check import largest
 from outrule.calibration.patches import PIECE, Span, first_point, patch_span
 from outrule.errors import refuse_argument
-from outrule.evaluation.cases import Case
-from outrule.evaluation.held_out import HeldOut
-from outrule.evaluation.settings import OWNER, Line, Settings
+from outrule.evaluation.cases import Case, HeldOut
+from outrule.evaluation.grid import OWNER, Grid, Point
 from outrule.problems.contract import Problem
 from outrule.types import Floats, Integers
 
-TRACE = 8  # rounds between two looks at the held-out instances
+TRACE_EVERY = 8  # rounds between two measurements on the held-out instances
 CHUNK = 32  # rounds at most whose instances are in memory
-ROOM = 2**30  # bytes that the instances of a chunk may take
-MOST = 4 * 2**30  # bytes that those of a single round may take
-
-
-class TracePoint(NamedTuple):
-    """The state of a line on the held-out instances after a number of rounds."""
-
-    round: int
-    squared_error: float
-    value: float
+CHUNK_BYTES = 2**30  # for the instances of a chunk
+ROUND_BYTES = 4 * 2**30  # at most, for those of a single round
+SAVED = ("rounds", "tests", "steps", "trace")  # fields of a track
 
 
 @dataclass
 class Track:
-    """A line on its way; ``rounds[i]`` is when patch i was found."""
+    """What one run has found so far; ``rounds[i]`` is the round that found patch i."""
 
+    point: Point
     rounds: list[int] = field(default_factory=list)
     tests: list[int] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
-    trace: list[TracePoint] = field(default_factory=list)
+    trace: list[list[float]] = field(default_factory=list)  # rounds done, squared error, value
+    # Predictions with the patches so far: of the held-out instances, and of those of a chunk. The
+    # latter is reused from chunk to chunk, because fresh memory costs more than a copy.
+    held: Floats = field(default_factory=lambda: np.empty(0), compare=False)
+    seen: Floats = field(default_factory=lambda: np.empty(0), compare=False)
 
 
 @dataclass
 class Progress:
-    """How far a unit has come: enough to go on from, as plain values."""
+    """How far a unit has come: enough to continue it."""
 
     round: int
-    tracks: dict[Line, Track]
-    rule_sums: dict[int, Floats]  # by batch size, of the rules' values over all batches so far
+    tracks: list[Track]
+    rule_sums: dict[int, Floats]  # by batch size: of the rules' values over all batches so far
     n_solved: int = 0  # instances that the optimiser has decided
     seconds: float = 0.0
 
+    def as_json(self) -> dict[str, Any]:
+        """What :func:`begin` continues from."""
+        return {
+            "round": self.round,
+            "tracks": [{name: getattr(track, name) for name in SAVED} for track in self.tracks],
+            "rule_sums": [sums.tolist() for sums in self.rule_sums.values()],
+            "n_solved": self.n_solved,
+            "seconds": self.seconds,
+        }
 
-def begin(settings: Settings, case: Case) -> Progress:
-    """Nothing done yet."""
-    lines = [line for size in settings.batch_sizes for line in settings.lines(size, case.seed)]
-    sums = {size: np.zeros(len(case.rules)) for size in settings.batch_sizes}
-    return Progress(0, {line: Track() for line in lines}, sums)
+
+def begin(grid: Grid, case: Case, saved: Mapping[str, Any] | None = None) -> Progress:
+    """The progress that was saved, or none yet."""
+    points = [point for size in grid.batch_sizes for point in grid.points(size, case.seed)]
+    if saved is None:
+        sums = {size: np.zeros(len(case.rules)) for size in grid.batch_sizes}
+        return Progress(0, [Track(point) for point in points], sums)
+    tracks = [Track(point, **one) for point, one in zip(points, saved["tracks"], strict=True)]
+    sums = dict(zip(grid.batch_sizes, map(np.asarray, saved["rule_sums"]), strict=True))
+    return Progress(saved["round"], tracks, sums, saved["n_solved"], saved["seconds"])
 
 
-def rounds_per_chunk(settings: Settings, n_items: int, n_rules: int, k: int) -> int:
-    """How many rounds fit into memory at once; refuses batches of which not even one does."""
-    size = max(settings.batch_sizes)
+def rounds_per_chunk(grid: Grid, n_items: int, n_rules: int, k: int) -> int:
+    """How many rounds fit into memory at once; raises where not even one does."""
+    size = max(grid.batch_sizes)
     # Predictions, outcomes and residuals, a copy of the predictions for each thread and batch
     # size, and the decisions of all rules, twice.
     per_round = size * (8 * n_items * (6 + threads.n_threads()) + 2 * n_rules * k)
-    if per_round > MOST:
-        expected = (
-            f"small enough for {MOST / 2**30:.0f} GiB per round ({n_items} items, {n_rules} rules)"
-        )
-        raise refuse_argument(size, "batch-size", OWNER, expected)
-    return max(1, min(CHUNK, ROOM // per_round))
+    if per_round > ROUND_BYTES:
+        limit = f"{ROUND_BYTES / 2**30:.0f} GiB per round ({n_items} items, {n_rules} rules)"
+        raise refuse_argument(size, "--batch-size", OWNER, f"small enough for {limit}")
+    return max(1, min(CHUNK, CHUNK_BYTES // per_round))
 
 
-def advance(
-    progress: Progress, settings: Settings, case: Case, held_out: HeldOut
-) -> Iterator[Progress]:
-    """Run the unit to its end; it can be left after every chunk and taken up again."""
-    size, problem = max(settings.batch_sizes), case.problem
-    k, m = held_out.part.layout.k, held_out.n_items
-    length = rounds_per_chunk(settings, m, len(case.rules), k)
-    room: dict[Line, Floats] = {}  # kept from chunk to chunk: fresh memory costs more than a copy
-    held = {line: _replayed(track, held_out) for line, track in progress.tracks.items()}
-    while progress.round < settings.rounds:
-        first, last = progress.round, min(progress.round + length, settings.rounds)
-        part = prepare(case.rounds(first, last, size), problem, case.rules)
-        progress.n_solved += len(case.rules) * len(part.layout)
-        for batch_size in settings.batch_sizes:
-            chunk = _Chunk(part, problem, first, last, batch_size)
-            lines = settings.lines(batch_size, case.seed)
-            runs = [_Run(line, progress.tracks[line], held[line]) for line in lines]
-            sums = progress.rule_sums[batch_size]
-            progress.n_solved += _run_chunk(runs, chunk, held_out, room, sums)
+def advance(progress: Progress, grid: Grid, case: Case, held_out: HeldOut) -> Iterator[None]:
+    """Run a unit to its end, with a stop after every chunk from which it can be continued."""
+    size, n_rules = max(grid.batch_sizes), len(case.rules)
+    length = rounds_per_chunk(grid, held_out.n_items, n_rules, held_out.part.layout.k)
+    for track in progress.tracks:
+        track.held = held_out.patched(track.tests, track.steps)
+    while progress.round < grid.rounds:
+        first, last = progress.round, min(progress.round + length, grid.rounds)
+        part = prepare(case.rounds(first, last, size), case.problem, case.rules)
+        progress.n_solved += n_rules * len(part.layout)
+        for batch_size, sums in progress.rule_sums.items():
+            chunk = _Chunk(part, case.problem, first, last, batch_size)
+            tracks = [track for track in progress.tracks if track.point.batch_size == batch_size]
+            progress.n_solved += _run_chunk(tracks, chunk, held_out, sums)
         progress.round = last
-        yield progress
-
-
-def _replayed(track: Track, held_out: HeldOut) -> Floats:
-    """The held-out predictions of a line."""
-    prediction = held_out.start()
-    held_out.patch(prediction, np.asarray(track.tests, dtype=np.int64), np.asarray(track.steps))
-    return prediction
+        yield
 
 
 class _Chunk:
@@ -139,87 +136,66 @@ class _Chunk:
         instances, layout = self.instances.slice(first, last), self.layout.slice(first, last)
         return part_of(instances, layout, picks, self.of_rule)
 
-    def start(self, room: Floats | None) -> Floats:
-        """The predictions that no patch has moved yet, written where there is room."""
-        if room is None or room.shape != self.first.shape:
-            return self.first.copy()
-        np.copyto(room, self.first)
-        return room
+    def start(self, track: Track) -> None:
+        """Give a run the predictions that no patch has changed yet."""
+        if track.seen.shape != self.first.shape:
+            track.seen = np.empty_like(self.first)
+        np.copyto(track.seen, self.first)
 
     def patch(self, prediction: Floats, tests: Integers, steps: Floats, span: Span) -> int:
-        """Patch a span of the instances; says how many of them the optimiser decided."""
-        order = np.where(tests == OPTIMISER, OPTIMISER, self.of_rule[tests])
+        """Patch a span of the instances; returns how many of them the optimiser decided."""
         if span[0] == span[1]:
             return 0
+        order = np.where(tests == OPTIMISER, OPTIMISER, self.of_rule[tests])
         box = self.instances.value_range
         patch_span(prediction, order, steps, self.picks, self.problem, self.layout, box, span)
         return int((tests == OPTIMISER).sum()) * (span[1] - span[0])
 
 
-class _Run(NamedTuple):
-    """A line in a chunk: what it found, and its predictions of the held-out instances."""
+def _run_chunk(tracks: list[Track], chunk: _Chunk, held_out: HeldOut, rule_sums: Floats) -> int:
+    """Run all rounds of a chunk, and add the values of the rules to ``rule_sums``.
 
-    line: Line
-    track: Track
-    held: Floats
-
-
-def _run_chunk(
-    runs: list[_Run],
-    chunk: _Chunk,
-    held_out: HeldOut,
-    room: dict[Line, Floats],
-    rule_sums: Floats,
-) -> int:
-    """All rounds of a chunk for all lines of a batch size; how many instances were decided.
-
-    To ``rule_sums`` the values of the rules are added.
+    Returns how many instances the optimiser decided.
     """
-    tracks = [(np.asarray(run.track.tests, np.int64), np.asarray(run.track.steps)) for run in runs]
-
-    predictions = threads.run(lambda i: chunk.start(room.get(runs[i].line)), len(runs))
-    room.update((run.line, one) for run, one in zip(runs, predictions, strict=True))
+    earlier = [(np.asarray(track.tests, np.int64), np.asarray(track.steps)) for track in tracks]
+    threads.run(lambda i: chunk.start(tracks[i]), len(tracks))
     pieces = threads.spans(PIECE, len(chunk.layout))
 
     def replay(task: int) -> int:
         i, piece = divmod(task, len(pieces))
-        return chunk.patch(predictions[i], *tracks[i], pieces[piece])
+        return chunk.patch(tracks[i].seen, *earlier[i], pieces[piece])
 
-    total = sum(threads.run(replay, len(runs) * len(pieces)))
-    width = len(predictions[0]) // len(chunk.parts)
-    nothing = np.zeros(width)  # its violations are the values of the rules
+    total = sum(threads.run(replay, len(tracks) * len(pieces)))
+    width = len(chunk.first) // len(chunk.parts)
+    nothing = np.zeros(width)  # the violations of this prediction are the values of the rules
     for number, part in enumerate(chunk.parts):
-        seen = [prediction[number * width : (number + 1) * width] for prediction in predictions]
+        seen = [track.seen[number * width : (number + 1) * width] for track in tracks]
         *found, of_nothing = audits(part, [*seen, nothing], chunk.problem)
         rule_sums += chunk.size * of_nothing.violations[:OPTIMISER]
-        total += len(runs) * chunk.size
+        total += len(tracks) * chunk.size
 
         def act(i: int, number: int = number, found: list[Audit] = found) -> int:
-            return _act(runs[i], found[i], predictions[i], number, chunk, held_out)
+            return _act(tracks[i], found[i], number, chunk, held_out)
 
-        total += sum(threads.run(act, len(runs)))
+        total += sum(threads.run(act, len(tracks)))
     return total
 
 
-def _act(
-    run: _Run, found: Audit, prediction: Floats, number: int, chunk: _Chunk, held_out: HeldOut
-) -> int:
+def _act(track: Track, found: Audit, number: int, chunk: _Chunk, held_out: HeldOut) -> int:
     """Patch what CHECK flags, as the paper's experiments do: alert = 1, and no early exit."""
-    line, track, solved = run.line, run.track, 0
-    finding = largest(found, line.tolerance)
-    if finding is not None:
-        length = line.step.size(finding, line.tolerance, chunk.layout.k)
-        step = float(np.copysign(length, finding.violation))
-        track.rounds.append(chunk.first_round + number)
-        track.tests.append(finding.test)
+    point, done, solved = track.point, chunk.first_round + number + 1, 0
+    flagged = largest(found, point.tolerance)
+    if flagged is not None:
+        length = point.step.size(flagged, point.tolerance, chunk.layout.k)
+        step = float(np.copysign(length, flagged.violation))
+        track.rounds.append(done - 1)
+        track.tests.append(flagged.test)
         track.steps.append(step)
-        one = (np.asarray([finding.test]), np.asarray([step]))
-        rest = ((number + 1) * chunk.size, len(chunk.layout))
-        solved += chunk.patch(prediction, *one, rest)
-        solved += held_out.patch(run.held, *one)
-    done = chunk.first_round + number + 1
-    if done % TRACE == 0:
-        point = TracePoint(done, held_out.squared_error(run.held), held_out.value(run.held))
-        track.trace.append(point)
+        patch = (np.asarray([flagged.test]), np.asarray([step]))
+        solved += chunk.patch(track.seen, *patch, ((number + 1) * chunk.size, len(chunk.layout)))
+        solved += held_out.patch(track.held, *patch)
+    if done % TRACE_EVERY == 0:
+        error, value = held_out.squared_error(track.held), held_out.value(track.held)
+        track.trace.append([done, error, value])
         solved += len(held_out.part.layout)
     return solved

@@ -1,40 +1,50 @@
-"""A unit from its world to its rows of the tables, with a place to rest after every chunk."""
+"""One unit, from drawing its data to its rows of the three tables."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from outrule.calibration.audit import OPTIMISER
-from outrule.calibration.check import FixedStep, PrivateReuse, Step
+from outrule.calibration.audit import OPTIMISER, Part, prepare
+from outrule.calibration.check import Check, FixedStep, LineSearch, PrivateReuse, Reuse, Step
+from outrule.calibration.loop import Plan, Status, boost
+from outrule.calibration.sources import SameData
+from outrule.errors import DataError
 from outrule.evaluation import stream
-from outrule.evaluation.cases import make_case
-from outrule.evaluation.equal_samples import Reused, compare
-from outrule.evaluation.held_out import HeldOut, Measured
-from outrule.evaluation.settings import Settings, Unit
-from outrule.evaluation.stream import Progress
+from outrule.evaluation.cases import EQUAL, MEASURES, Case, HeldOut, make_case
+from outrule.evaluation.grid import Grid, Unit
+from outrule.evaluation.stream import Progress, Track
 
+REUSE: dict[tuple[str, str], tuple[Check, Step]] = {  # by the names in the table of runs
+    ("reuse", "fixed"): (Reuse(), FixedStep()),
+    ("reuse", "line search"): (Reuse(), LineSearch()),
+    ("private reuse", "fixed"): (PrivateReuse(alert=1.0), FixedStep()),
+}
 Row = dict[str, Any]
-Rest = Callable[[Progress], None]
 
 
-def run_unit(unit: Unit, settings: Settings, progress: Progress | None, rest: Rest) -> Row:
-    """Run a unit, from where it was left; ``rest`` hears of its progress after every chunk."""
-    before, start = (progress.seconds if progress else 0.0), time.perf_counter()
-    case = make_case(unit, settings.n_rules)
-    held_out = HeldOut(case, settings.n_test)
-    progress = progress or stream.begin(settings, case)
-    for _ in stream.advance(progress, settings, case, held_out):
-        progress.seconds = before + time.perf_counter() - start
-        rest(progress)
-    runs = [*_fresh_rows(progress, settings, held_out), *_commit_rows(progress, settings, held_out)]
-    if settings.is_first(unit.seed):
-        runs += [_reused_row(run) for run in compare(settings, case, held_out)]
-    seconds = before + time.perf_counter() - start
+def run_unit(
+    unit: Unit, grid: Grid, saved: Mapping[str, Any] | None, save: Callable[[Progress], None]
+) -> dict[str, dict[str, list[Any]]]:
+    """Run a unit from where it was saved; ``save`` is called after every chunk.
+
+    Returns the columns of its tables.
+    """
+    start = time.perf_counter()
+    case = make_case(unit, grid.n_rules)
+    held_out = HeldOut(case, grid.n_test)
+    progress = stream.begin(grid, case, saved)
+    start -= progress.seconds
+    for _ in stream.advance(progress, grid, case, held_out):
+        progress.seconds = time.perf_counter() - start
+        save(progress)
+    runs = [*_fresh_rows(progress, grid, held_out), *_commit_rows(progress, grid, held_out)]
+    if grid.is_first(unit.seed):
+        runs += reuse_rows(grid, case, held_out)
     world = {
         "n_rules": len(case.rules),
         "k": held_out.part.layout.k,
@@ -43,79 +53,80 @@ def run_unit(unit: Unit, settings: Settings, progress: Progress | None, rest: Re
         "oracle": held_out.oracle,
         "squared_error": held_out.squared_error(held_out.start()),
         "n_solved": progress.n_solved,
-        "seconds": seconds,
+        "seconds": time.perf_counter() - start,
     }
-    return {
-        "units": _columns([world], unit),
-        "runs": _columns(runs, unit),
-        "trace": _columns(_trace_rows(progress), unit),
-    }
-
-
-def _fresh_rows(progress: Progress, settings: Settings, held_out: HeldOut) -> Iterator[Row]:
-    for line, track in progress.tracks.items():
-        tests = np.asarray(track.tests, dtype=np.int64)
-        prediction = held_out.start()
-        held_out.patch(prediction, tests, np.asarray(track.steps))
-        yield {
-            "check": "fresh batches",
-            "step": _name(line.step),
-            "epsilon": 2 * line.tolerance,
-            "batch_size": line.batch_size,
-            "n_samples": line.batch_size * settings.rounds,
-            "n_patches": len(tests),
-            "n_own": int((tests == OPTIMISER).sum()),
-            "last_patch": track.rounds[-1] + 1 if track.rounds else 0,
-            "status": "all rounds",
-            **held_out.measure(prediction)._asdict(),
-        }
-
-
-def _commit_rows(progress: Progress, settings: Settings, held_out: HeldOut) -> Iterator[Row]:
-    """The rule that is best on all batches together, and what it is worth."""
-    for size, sums in progress.rule_sums.items():
-        yield {
-            "check": "commit to the best rule",
-            "step": None,
-            "epsilon": None,
-            "batch_size": None,
-            "n_samples": size * settings.rounds,
-            "n_patches": 0,
-            "n_own": 0,
-            "last_patch": 0,
-            "status": "all rounds",
-            **held_out.measure_rule(int(np.argmax(sums)))._asdict(),
-        }
-
-
-def _reused_row(run: Reused) -> Row:
-    row = asdict(run) | {
-        "check": "private reuse" if isinstance(run.check, PrivateReuse) else "reuse",
-        "step": _name(run.step),
-        "batch_size": None,
-    }
-    del row["measured"]
-    measured = run.measured
-    return row | (measured._asdict() if measured else dict.fromkeys(Measured._fields))
-
-
-def _trace_rows(progress: Progress) -> list[Row]:
-    return [
-        {
-            "step": _name(line.step),
-            "epsilon": 2 * line.tolerance,
-            "batch_size": line.batch_size,
-            **point._asdict(),
-        }
-        for line, track in progress.tracks.items()
-        for point in track.trace
-    ]
-
-
-def _name(step: Step) -> str:
-    return "fixed" if isinstance(step, FixedStep) else "line search"
+    tables = {"units": [world], "runs": runs, "trace": list(_trace_rows(progress))}
+    return {name: _columns(rows, unit) for name, rows in tables.items()}
 
 
 def _columns(rows: list[Row], unit: Unit) -> dict[str, list[Any]]:
     rows = [asdict(unit) | row for row in rows]
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
+def _fresh_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[Row]:
+    for track in progress.tracks:
+        size = track.point.batch_size
+        last = track.rounds[-1] + 1 if track.rounds else 0
+        counts = _counts(size * grid.rounds, track.tests, last, "all rounds")
+        measured = held_out.measure(track.held)
+        yield {"check": "fresh batches", **_settings(track), **counts, **measured}
+
+
+def _commit_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[Row]:
+    """The rule that is best on all batches together, and its value."""
+    none = dict.fromkeys(("step", "epsilon", "batch_size"))
+    for size, sums in progress.rule_sums.items():
+        counts = _counts(size * grid.rounds, [], 0, "all rounds")
+        measured = held_out.measure_rule(int(np.argmax(sums)))
+        yield {"check": "commit to the best rule", **none, **counts, **measured}
+
+
+def reuse_rows(grid: Grid, case: Case, held_out: HeldOut) -> Iterator[Row]:
+    """Runs that see all their samples in every round; the rules decide once for all of them."""
+    for size in grid.equal_batches:
+        instances = case.instances(size * grid.rounds, EQUAL, size)
+        part = prepare(instances, case.problem, case.rules)
+        for (check, step), method in REUSE.items():
+            for epsilon in grid.equal_epsilons:
+                settings = {"check": check, "step": step, "epsilon": epsilon, "batch_size": None}
+                yield settings | _reuse(part, *method, epsilon, grid.rounds, case, held_out)
+
+
+def _reuse(
+    part: Part, check: Check, step: Step, epsilon: float, rounds: int, case: Case, held_out: HeldOut
+) -> Row:
+    source = SameData(part, part.instances.prediction, case.problem)
+    plan = Plan(check, step, epsilon / 2, part.layout.k, rounds)
+    n = len(part.layout)
+    try:
+        boosted = boost(source, case.rules, plan, np.random.default_rng(case.seed))
+    except DataError:  # the noise of PrivateReuse would be larger than the tolerance
+        return _counts(n, [], 0, "refused") | dict.fromkeys(MEASURES)
+    tests = [patch.test for patch in boosted.patches]
+    last = max((row.round + 1 for row in boosted.history if row.test is not None), default=0)
+    patched = held_out.patched(tests, [patch.step for patch in boosted.patches])
+    counts = _counts(n, tests, last, Status(boosted.status).value)
+    return counts | held_out.measure(patched)
+
+
+def _trace_rows(progress: Progress) -> Iterator[Row]:
+    for track in progress.tracks:
+        for done, error, value in track.trace:
+            yield {**_settings(track), "round": done, "squared_error": error, "value": value}
+
+
+def _settings(track: Track) -> Row:
+    point = track.point
+    step = "fixed" if isinstance(point.step, FixedStep) else "line search"
+    return {"step": step, "epsilon": 2 * point.tolerance, "batch_size": point.batch_size}
+
+
+def _counts(n_samples: int, tests: Sequence[int], last: int, status: str) -> Row:
+    return {
+        "n_samples": n_samples,
+        "n_patches": len(tests),
+        "n_own": sum(test == OPTIMISER for test in tests),
+        "last_patch": last,
+        "status": status,
+    }

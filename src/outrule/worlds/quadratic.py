@@ -1,4 +1,4 @@
-"""The world of the paper's evaluation: seeds enter, features and outcomes in (0, 1) leave."""
+"""The synthetic data of the paper's evaluation: features, and outcomes in (0, 1)."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from scipy.special import expit
 from outrule import threads
 from outrule.errors import check_number
 from outrule.types import Floats
-from outrule.worlds.seeds import SAMPLES, Seed, check_count, check_seed, stream
+from outrule.worlds.seeds import SAMPLES, Seed, check_sample, check_seed, stream
 
 N_FEATURES = 10
 NOISE = 0.1
@@ -16,7 +16,7 @@ NOISE = 0.1
 
 @dataclass(frozen=True)
 class Quadratic:
-    """The world of the paper's evaluation (section 5.1): quadratic truth, linear predictors.
+    """The data of the paper's evaluation (section 5.1): quadratic truth, linear predictors.
 
     Features x ~ N(0, I_10); raw = W1 x + W2 x^2 / 2 + b + z with z ~ N(0, 0.1^2) per item; each
     item is standardised with the mean and the variance of its distribution (not of a batch), and
@@ -24,23 +24,19 @@ class Quadratic:
 
     Parameters
     ----------
-    n_items : int
-        Number of items m.
-    seed : int
-        Seed of W1, W2 and b.
+    n_items : int; number of items m
+    seed : int; of W1, W2 and b
 
     Attributes
     ----------
-    W1, W2 : array (n_items, 10)
-    b : array (n_items,)
-    mean, scale : array (n_items,)
-        Constants of the standardisation: ``b + sum(W2) / 2`` and the square root of
+    W1, W2 : arrays (n_items, 10)
+    b, mean, scale : arrays (n_items,)
+        The last two standardise: ``b + sum(W2) / 2`` and the square root of
         ``sum(W1^2) + sum(W2^2) / 2 + 0.01``.
 
     Examples
     --------
-    >>> world = Quadratic(4, seed=0)
-    >>> features, outcomes = world.sample(1000, seed=1)
+    >>> features, outcomes = Quadratic(4, seed=0).sample(1000, seed=1)
     >>> features.shape, outcomes.shape
     ((1000, 10), (1000, 4))
     """
@@ -68,49 +64,15 @@ class Quadratic:
             object.__setattr__(self, name, value)
 
     def sample(self, n: int, seed: Seed) -> tuple[Floats, Floats]:
-        """Draw instances.
-
-        Parameters
-        ----------
-        n : int
-            Number of instances.
-        seed : int, or sequence of int
-            Seed of the features and of the noise; independent of the world's own seed.
-
-        Returns
-        -------
-        features : array (n, 10)
-        outcomes : array (n, n_items), in (0, 1)
-
-        Examples
-        --------
-        >>> features, outcomes = Quadratic(4).sample(3, seed=1)
-        >>> bool((outcomes > 0).all() and (outcomes < 1).all())
-        True
-        """
-        check_count(n, "Quadratic.sample")
-        check_seed(seed, "Quadratic.sample")
+        """Draw features (n, 10) and outcomes (n, n_items); its seed is not that of the world."""
+        check_sample(n, seed, "Quadratic.sample")
         return self.draw(n, stream(seed, SAMPLES))
 
     def bayes(self, features: Floats) -> Floats:
-        """Return E[y | x]: the predictor from which no rule can gain.
+        """Return E[y | x], shape (n, n_items), for features (n, 10): no rule can improve on it.
 
         The noise is integrated by Gauss-Hermite quadrature with nine nodes, exact to about 1e-15
         because its standard deviation after the standardisation is far below one.
-
-        Parameters
-        ----------
-        features : array (n, 10)
-
-        Returns
-        -------
-        array (n, n_items)
-
-        Examples
-        --------
-        >>> world = Quadratic(4)
-        >>> world.bayes(np.zeros((1, 10))).shape
-        (1, 4)
         """
         centre = self._noiseless(features)
         nodes, weights = np.polynomial.hermite_e.hermegauss(9)
@@ -125,7 +87,7 @@ class Quadratic:
         return (raw - self.mean) / self.scale
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """As :meth:`sample`, from a stream of random numbers."""
+        """The same as :meth:`sample`, from a stream of random numbers."""
         features = rng.standard_normal((n, N_FEATURES))
         noise = NOISE * rng.standard_normal((n, self.n_items))
         outcomes: Floats = expit(self._noiseless(features) + noise / self.scale)

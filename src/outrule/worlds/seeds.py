@@ -1,7 +1,6 @@
-"""Seeds of the worlds: one stream of random numbers per purpose.
+"""One stream of random numbers per purpose, so that equal seeds never share numbers.
 
-So equal seeds never make a sample out of a world's own numbers, nor a test sample out of the
-training sample.
+A sample is never made of its world's parameters, and a test sample never equals the training data.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ def stream(seed: Seed, purpose: int) -> np.random.Generator:
 
 
 def check_seed(seed: Seed, owner: str) -> None:
-    """Refuse what is neither an int from 0 nor a sequence of such."""
+    """Raise unless the seed is a non-negative int, or a non-empty sequence of them."""
     if isinstance(seed, Sequence) and not isinstance(seed, str | bytes):
         if not seed:
             raise refuse_argument(seed, "seed", owner, "an int, or a sequence of at least one")
@@ -31,6 +30,7 @@ def check_seed(seed: Seed, owner: str) -> None:
         check_number(seed, "seed", owner, 0, low_open=False, integer=True)
 
 
-def check_count(n: int, owner: str) -> None:
-    """Refuse a number of instances below one."""
+def check_sample(n: int, seed: Seed, owner: str) -> None:
+    """Raise unless ``n`` instances can be drawn with this seed."""
     check_number(n, "n", owner, 1, low_open=False, integer=True)
+    check_seed(seed, owner)

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 import outrule
-from outrule.evaluation.cases import EQUAL, STREAM, TEST, make_case
-from outrule.evaluation.held_out import HeldOut
-from outrule.evaluation.settings import Unit
+from outrule.evaluation.cases import EQUAL, STREAM, TEST, HeldOut, make_case
+from outrule.evaluation.grid import Unit
 
 
 @pytest.fixture(scope="module", params=["best-action", "matching", "rejection"])
@@ -31,20 +30,20 @@ def test_the_measures_are_those_of_metrics(pair):
     data = (case.problem, case.rules, predictions, outcomes)
     measured = held_out.measure(patched)
     gap = outrule.metrics.utility_gap(*data, calibrated=calibrated)
-    assert measured.gap == pytest.approx(gap, abs=1e-9)
+    assert measured["gap"] == pytest.approx(gap, abs=1e-9)
     gain = outrule.metrics.improvement(case.problem, predictions, outcomes, calibrated=calibrated)
-    assert measured.improvement == pytest.approx(gain, abs=1e-9)
+    assert measured["improvement"] == pytest.approx(gain, abs=1e-9)
     error = ((calibrated - outcomes) ** 2).mean()
-    assert measured.squared_error == pytest.approx(error, abs=1e-9)
-    assert measured.value == pytest.approx(held_out.value(patched), abs=1e-12)
+    assert measured["squared_error"] == pytest.approx(error, abs=1e-9)
+    assert measured["value"] == pytest.approx(held_out.value(patched), abs=1e-12)
     violations = outrule.metrics.violations(*data, calibrated=calibrated)
-    assert measured.largest_violation == pytest.approx(max(map(abs, violations.values())))
-    assert 0 <= measured.gap_error < 0.1
+    assert measured["largest_violation"] == pytest.approx(max(map(abs, violations.values())))
+    assert 0 <= measured["gap_error"] < 0.1
 
 
 def test_the_best_rule_has_no_gap_and_no_other_rule_is_above_it(pair):
     case, held_out = pair
-    gaps = [held_out.measure_rule(rule).gap for rule in range(len(case.rules))]
+    gaps = [held_out.measure_rule(rule)["gap"] for rule in range(len(case.rules))]
     assert max(gaps) == 0.0
     best = held_out.rule_values.max()
     np.testing.assert_allclose(gaps, held_out.rule_values - best, atol=1e-9)
@@ -55,7 +54,7 @@ def test_the_oracle_is_at_least_as_good_as_anything(pair):
     assert held_out.oracle >= max(held_out.plain, held_out.rule_values.max())
 
 
-def test_every_purpose_has_instances_of_its_own(pair):
+def test_every_purpose_has_separate_instances(pair):
     case, _ = pair
     first = [case.instances(5, purpose).prediction for purpose in (TEST, EQUAL)]
     first += [case.instances(5, STREAM, number).prediction for number in (0, 1)]

@@ -1,11 +1,11 @@
-"""The grid that is run, and what is refused before anything is."""
+"""The grid of runs, and settings that are rejected before anything runs."""
 
 from dataclasses import replace
 
 import pytest
 
 import outrule
-from outrule.evaluation.settings import FULL, QUICK, Unit
+from outrule.evaluation.grid import FULL, QUICK, Unit
 
 
 def test_the_full_grid_is_the_papers():
@@ -20,13 +20,13 @@ def test_the_full_grid_is_the_papers():
 
 
 def test_a_tolerance_is_half_of_epsilon():
-    assert [line.tolerance for line in FULL.lines(16, 0)] == [e / 2 for e in FULL.epsilons]
+    assert [point.tolerance for point in FULL.points(16, 0)] == [e / 2 for e in FULL.epsilons]
 
 
 def test_the_line_search_runs_beside_the_fixed_step_on_the_first_world_only():
-    steps = [type(line.step).__name__ for line in FULL.lines(64, 0)]
+    steps = [type(point.step).__name__ for point in FULL.points(64, 0)]
     assert steps == ["FixedStep"] * 7 + ["LineSearch"] * 7
-    assert len(FULL.lines(64, 1)) == len(FULL.lines(16, 0)) == 7
+    assert len(FULL.points(64, 1)) == len(FULL.points(16, 0)) == 7
 
 
 def test_a_unit_has_a_name_for_its_file():
@@ -40,21 +40,22 @@ def test_a_unit_has_a_name_for_its_file():
     [
         (
             {"problems": ("knapsack",)},
-            "'problem' argument of reproduce must be one of best-",
+            "'--problem' argument of outrule reproduce must be one or more of best-action, .*"
+            "Got 'knapsack' instead",
         ),
-        ({"problems": ()}, "'problem' argument"),
-        ({"problems": ("matching", "matching")}, "'problem' .* given once each"),
-        ({"regimes": ("long",)}, "'regime' argument of reproduce must be one of brief, converged"),
-        ({"items": (0,)}, r"'items' argument of reproduce must be an int in \[1, 4096\]. Got 0"),
-        ({"items": (4, 4)}, "'items' .* given once each"),
-        ({"epsilons": (0.0,)}, "'epsilon' argument"),
-        ({"epsilons": (1.5,)}, "'epsilon' .* Got 1.5"),
-        ({"epsilons": ()}, "'epsilon' .* at least one number"),
-        ({"batch_sizes": (0,)}, "'batch-size' argument"),
-        ({"batch_sizes": (2.5,)}, "'batch-size' .* Got 2.5"),
-        ({"seeds": (-1,)}, "'seed' argument"),
-        ({"matching_seeds": (-1,)}, "'seed' argument"),
-        ({"rounds": 0}, "'rounds' argument of reproduce must be an int of at least 1"),
+        ({"problems": ()}, "'--problem' argument"),
+        ({"problems": ("matching", "matching")}, "'--problem' .* none of them twice"),
+        ({"regimes": ("long",)}, "'--regime' .* must be one or more of brief, converged"),
+        ({"items": (0,)}, r"'--items' .* must be an int in \[1, 4096\]. Got 0"),
+        ({"items": (4, 4)}, "'--items' .* none of them twice"),
+        ({"epsilons": (0.0,)}, "'--epsilon' argument"),
+        ({"epsilons": (1.5,)}, "'--epsilon' .* Got 1.5"),
+        ({"epsilons": ()}, "'--epsilon' .* one or more numbers"),
+        ({"batch_sizes": (0,)}, "'--batch-size' argument"),
+        ({"batch_sizes": (2.5,)}, "'--batch-size' .* Got 2.5"),
+        ({"seeds": (-1,)}, "'--seed' argument"),
+        ({"matching_seeds": (-1,)}, "'--seed' argument"),
+        ({"rounds": 0}, "'--rounds' argument of outrule reproduce must be an int of at least 1"),
         ({"n_rules": 0}, "'n_rules' argument"),
         ({"n_test": 0}, "'n_test' argument"),
     ],

@@ -1,0 +1,132 @@
+"""The grid of runs: which problems, predictors, seeds, epsilons and batch sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from outrule.calibration.check import FixedStep, LineSearch, Step
+from outrule.errors import check_number, refuse_argument
+
+OWNER = "outrule reproduce"
+REGIMES = ("brief", "converged")
+PAPER_PROBLEMS = ("best-action", "matching")
+N_ITEMS = {"matching": 45, "rejection": 3, "partition": 15, "graphic": 15}
+PROBLEMS = ("best-action", *N_ITEMS)
+LARGEST = 2**20  # instances in a round
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Synthetic data with a trained predictor, on which the whole grid is run."""
+
+    problem: str
+    n_items: int
+    regime: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """For files and for people."""
+        return f"{self.problem}-{self.n_items}-{self.regime}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of the grid: the settings of one run of the loop."""
+
+    step: Step
+    tolerance: float
+    batch_size: int
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What to run; the defaults are the whole evaluation."""
+
+    problems: tuple[str, ...] = PROBLEMS
+    items: tuple[int, ...] = (4, 16, 64, 256)  # numbers of actions m, for best-action
+    regimes: tuple[str, ...] = REGIMES  # how long the base predictor was trained
+    seeds: tuple[int, ...] = (0,)  # of all problems but matching, as in the paper
+    matching_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    epsilons: tuple[float, ...] = tuple(2.0**-i for i in range(1, 8))  # twice the tolerance
+    batch_sizes: tuple[int, ...] = tuple(2**i for i in range(4, 11))
+    rounds: int = 1024  # of every run: like the paper's, they do not stop early
+    n_rules: int = 1024  # sampled from the paper's grid of multipliers, if it has more
+    n_test: int = 4000  # instances on which values are measured
+    line_batches: tuple[int, ...] = (64, 256)  # batch sizes of the line search, on the first seed
+    equal_batches: tuple[int, ...] = (16, 64)  # batch sizes whose total of samples Reuse gets
+    equal_epsilons: tuple[float, ...] = (1 / 4, 1 / 16)  # of these runs, on the first seed
+
+    def __post_init__(self) -> None:
+        _check_words(self.problems, "--problem", PROBLEMS)
+        _check_words(self.regimes, "--regime", REGIMES)
+        _check_numbers(self.items, "--items", 1, 4096)
+        for seeds in (self.seeds, self.matching_seeds):
+            _check_numbers(seeds, "--seed", 0, 2**32 - 1)
+        _check_numbers(self.epsilons, "--epsilon", 2.0**-20, 1, integer=False)
+        _check_numbers(self.batch_sizes, "--batch-size", 1, LARGEST)
+        counts = {"--rounds": self.rounds, "n_rules": self.n_rules, "n_test": self.n_test}
+        for name, value in counts.items():
+            check_number(value, name, OWNER, 1, low_open=False, integer=True)
+
+    def units(self) -> list[Unit]:
+        """The units, small ones first."""
+        return [
+            Unit(problem, n_items, regime, seed)
+            for regime in self.regimes
+            for problem in self.problems
+            for n_items in ([N_ITEMS[problem]] if problem in N_ITEMS else sorted(self.items))
+            for seed in (self.matching_seeds if problem == "matching" else self.seeds)
+        ]
+
+    def is_first(self, seed: int) -> bool:
+        """Whether a seed is the first one, which also runs what the paper does not have."""
+        return seed == min(self.seeds + self.matching_seeds)
+
+    def points(self, batch_size: int, seed: int) -> list[Point]:
+        """The runs at one batch size."""
+        steps: list[Step] = [FixedStep()]
+        if batch_size in self.line_batches and self.is_first(seed):
+            steps.append(LineSearch())
+        return [Point(step, e / 2, batch_size) for step in steps for e in self.epsilons]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON has them."""
+        fields = asdict(self).items()
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in fields}
+
+
+def _check_words(words: Sequence[str], name: str, known: Sequence[str]) -> None:
+    if not words or len(set(words)) < len(words) or not set(words) <= set(known):
+        expected = f"one or more of {', '.join(known)}, none of them twice"
+        raise refuse_argument(", ".join(words), name, OWNER, expected)
+
+
+def _check_numbers(
+    values: Sequence[Any], name: str, low: float, high: float, *, integer: bool = True
+) -> None:
+    if not values or len(set(values)) < len(values):
+        raise refuse_argument(values, name, OWNER, "one or more numbers, none of them twice")
+    for value in values:
+        check_number(value, name, OWNER, low, high, low_open=False, integer=integer)
+
+
+FULL = Grid()
+QUICK = Grid(
+    items=(4, 16),
+    matching_seeds=(0,),
+    epsilons=(1 / 4, 1 / 16, 1 / 64),
+    batch_sizes=(16, 64, 256),
+    rounds=64,
+    n_rules=64,
+    n_test=1000,
+    equal_batches=(64,),
+)
+PAPER_ONLY: dict[str, Any] = {  # changes that leave out what the paper does not have
+    "problems": PAPER_PROBLEMS,
+    "regimes": ("brief",),
+    "line_batches": (),
+    "equal_batches": (),
+}
