@@ -173,6 +173,6 @@ def test_without_matplotlib_it_says_so_before_any_work(tmp_path):
     )
     command = [sys.executable, "-c", script, str(tmp_path / "folder")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    sentence = "outrule reproduce needs matplotlib: pip install 'outrule[plots]'"
+    sentence = "Plots need matplotlib, which is not installed. Run: pip install 'outrule[plots]'"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {sentence}\n")
     assert not (tmp_path / "folder").exists()

@@ -61,8 +61,9 @@ def reproduce(
     with refusals():
         # Polars and the kernels would slow `outrule --help`.
         from outrule.evaluation.grid import FULL, PAPER_ONLY, QUICK
-        from outrule.evaluation.reproduce import draw, evaluate, require_matplotlib
+        from outrule.evaluation.reproduce import draw, evaluate
         from outrule.evaluation.results import read_results
+        from outrule.plots import require_matplotlib
 
         require_matplotlib()
         if redraw:

@@ -5,7 +5,3 @@ finds patches on fresh batches (`stream`). The `results` are three tables. `clai
 `comparisons` put them into words (with `reading` and `say`), `figures` into `panels`, and `page`
 shows all of it.
 """
-
-from outrule.plots import require_matplotlib
-
-require_matplotlib()

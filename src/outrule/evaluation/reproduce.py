@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from outrule import threads
-from outrule.errors import ArgumentError
 from outrule.evaluation import claims, page
 from outrule.evaluation.grid import OWNER, Grid, Unit
 from outrule.evaluation.results import Folder, Results, gather, write_results
@@ -20,14 +19,6 @@ from outrule.files import write_text
 
 LIBRARIES = ("outrule", "numpy", "numba", "scipy", "polars")
 Tell = Callable[[str, float], None]  # what is being done, and the share of all work that is done
-
-
-def require_matplotlib() -> None:
-    """Raise if the figures could not be drawn."""
-    try:
-        import matplotlib  # noqa: F401 (optional)
-    except ImportError:
-        raise ArgumentError(f"{OWNER} needs matplotlib: pip install 'outrule[plots]'") from None
 
 
 def evaluate(
