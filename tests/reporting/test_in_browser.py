@@ -207,7 +207,7 @@ def test_the_figures_can_be_saved(visit, small, tmp_path):
 
     page = visit(small)
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="Save the figures as JSON").click()
+        page.get_by_role("button", name="Save the numbers as JSON").click()
     waiting.value.save_as(tmp_path / "summary.json")
     saved = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
     assert saved["format"] == 1
