@@ -1,4 +1,4 @@
-"""`outrule fit`: a table and a spec enter, a model file leaves."""
+"""`outrule fit`: calibrate on a table, as a spec says, and write a model file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import outrule
-from outrule.cli.outputs import STANDARD, check_json, check_output, write_out
-from outrule.cli.talking import drawn, printable, refusals, say, waiting
+from outrule.cli.files import STANDARD, check_json, check_output, write_out
+from outrule.cli.talking import drawn, printable, say, waiting
+from outrule.words import count
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from outrule.data.instances import Instances
     from outrule.estimators.calibrator import DecisionCalibrator
-    from outrule.model.model import Model
 
 
 def fit(
@@ -31,15 +29,16 @@ def fit(
         str, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")
     ],
     epsilon: Annotated[
-        float | None, typer.Option(help="Instead of the spec's: what may lack to the best rule.")
+        float | None,
+        typer.Option(help="How far below the best rule is acceptable; replaces the spec's."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Calibrate predictions against rules.
 
-    The table has one row per item, with the prediction and what happened; the spec names its
-    columns and the rules. With the model that is written, the plain optimiser is worth as much as
-    the best of the rules, up to epsilon: certify it on later data before you rely on it.
+    The table has one row per item, with its prediction and its outcome; the spec names the columns
+    and the rules. On the predictions of the model, the plain optimiser is at least as good as the
+    best rule, minus at most epsilon: certify that on later data before you rely on it.
 
     \b
     outrule fit past.parquet --spec spec.toml -o model.json
@@ -62,37 +61,30 @@ def fit(
     \b
     --json prints one object with the keys model, instances, rows, rules, rounds,
     patches, status, epsilon, tolerance, best_rule, values (plain, best_rule and
-    calibrated, per instance, on this very table) and warnings.
+    calibrated: means per instance of this table) and warnings.
 
     Exit code 0, also with a warning; 2 for bad input.
     """
-    with refusals():
-        check_json(as_json, output)
-        check_output(output, (table, spec))
-        with waiting("calibrating"):
-            calibrator, instances, heard = _fit(table, spec, epsilon)
-            values = _values(calibrator, instances)
-        heard += _losses(values, calibrator.model_)
-        summary = {
-            "model": output,
-            **_summary(calibrator, instances, values),
-            "warnings": heard,
-        }
+    check_json(as_json, output)
+    check_output(output, (table, spec))
+    with waiting("calibrating"):
         from outrule.model.codec import to_text
 
-        write_out(to_text(calibrator), output)
-        for words in heard:
-            say(f"Warning: {printable(words)}", err=True)
-        if as_json:
-            say(json.dumps(summary, indent=1))
-        else:
-            _show(summary, err=output == STANDARD)
+        calibrator, instances, warned = _fit(table, spec, epsilon)
+        summary = {"model": output, **_summary(calibrator, instances, warned)}
+    write_out(to_text(calibrator), output)
+    for words in summary["warnings"]:
+        say(f"Warning: {printable(words)}", err=True)
+    if as_json:
+        say(json.dumps(summary, indent=1))
+    else:
+        _show(summary, err=output == STANDARD)
 
 
 def _fit(
     table: str, spec: str, epsilon: float | None
 ) -> tuple[DecisionCalibrator, Instances, list[str]]:
-    """A fitted calibrator, its data, and what it warned of."""
+    """A fitted calibrator, its data, and its warnings."""
     from sklearn.exceptions import ConvergenceWarning
 
     from outrule.data.table_files import read_table
@@ -109,36 +101,23 @@ def _fit(
     return calibrator, instances, [str(warning.message) for warning in caught]
 
 
-def _values(calibrator: DecisionCalibrator, instances: Instances) -> dict[str, float]:
-    """What decisions are worth on the training data."""
+def _summary(
+    calibrator: DecisionCalibrator, instances: Instances, warned: list[str]
+) -> dict[str, Any]:
     from outrule import metrics
 
     model = calibrator.model_
     best = model.rules[model.best_rule]
-    return {
-        "plain": metrics.value(instances, decisions=model.problem.solve(instances)),
-        "best_rule": metrics.values_of_rules(model.problem, [best], instances)[best.name],
-        "calibrated": calibrator.score(instances),
-    }
-
-
-def _losses(values: dict[str, float], model: Model) -> list[str]:
-    """The plain optimiser on the predictions as they are is no rule, unless the spec has it."""
-    if values["calibrated"] >= values["plain"] - model.margin:
-        return []
-    assert model.columns is not None
-    return [
-        f"in training the calibrated predictions are worth {values['calibrated']:.4f}, and the "
-        f"original ones {values['plain']:.4f}. To compete with those too, add a rule with "
-        f'weight = "{model.columns.prediction}".'
-    ]
-
-
-def _summary(
-    calibrator: DecisionCalibrator, instances: Instances, values: dict[str, float]
-) -> dict[str, Any]:
-    """What there is to say of a fit, as plain values."""
-    model = calibrator.model_
+    plain = metrics.value(instances, decisions=model.problem.solve(instances))
+    calibrated = calibrator.score(instances)
+    if calibrated < plain - model.margin:  # the plain optimiser is a rule only if the spec has it
+        assert model.columns is not None
+        warned = [
+            *warned,
+            f"on this table the calibrated predictions are worth {calibrated:.4f}, less than the "
+            f"original ones ({plain:.4f}). To be at least as good as those too, add a rule with "
+            f'weight = "{model.columns.prediction}".',
+        ]
     return {
         "instances": len(instances),
         "rows": len(instances.prediction),
@@ -148,34 +127,30 @@ def _summary(
         "status": model.status.value,
         "epsilon": model.epsilon,
         "tolerance": model.tolerance,
-        "best_rule": model.rules[model.best_rule].name,
-        "values": values,
+        "best_rule": best.name,
+        "values": {
+            "plain": plain,
+            "best_rule": metrics.values_of_rules(model.problem, [best], instances)[best.name],
+            "calibrated": calibrated,
+        },
+        "warnings": warned,
     }
 
 
 def _show(summary: dict[str, Any], *, err: bool) -> None:
-    say(
-        f"{summary['rules']:,} rules, {summary['instances']:,} instances, "
-        f"{summary['rows']:,} rows\n"
-        f"{summary['rounds']:,} rounds, {summary['patches']:,} patches, {summary['status']}",
-        err=err,
-    )
-    say(drawn(_table(summary), err=err), err=err)
-    if not err:
-        name = summary["model"]
-        say(f"{name} is written. Next: outrule certify {name} LATER_TABLE -o certificate.json")
-
-
-def _table(summary: dict[str, Any]) -> Table:
-    from rich.table import Table
-
-    table = Table("decisions by")
-    table.add_column("value in training", justify="right")
-    words = {
-        "plain": "plain optimiser on the predictions",
-        "best_rule": f"best rule ({printable(summary['best_rule'])})",
+    labels = {
+        "plain": "plain optimiser, original predictions",
+        "best_rule": f"best rule ({summary['best_rule']})",
         "calibrated": "plain optimiser, outrule",
     }
-    for key, value in summary["values"].items():
-        table.add_row(words[key], f"{value:.4f}")
-    return table
+    rows = [(label, f"{summary['values'][name]:.4f}") for name, label in labels.items()]
+    say(
+        f"{count(summary['rules'], 'rule')}, {count(summary['instances'], 'instance')}, "
+        f"{count(summary['rows'], 'row')}\n{count(summary['rounds'], 'round')}, "
+        f"{count(summary['patches'], 'patch', 'patches')}, {summary['status']}\n"
+        + drawn(("decisions by", "value in training"), rows, err=err),
+        err=err,
+    )
+    if not err:
+        name = summary["model"]
+        say(f"wrote {name}. Next: outrule certify {name} LATER_TABLE -o certificate.json")

@@ -3,8 +3,9 @@
 from typing import Any
 
 from outrule.reporting.charts import MINUS
-from outrule.reporting.markup import Facts, Figures, Html, code, count, section, terms, text
+from outrule.reporting.markup import Facts, Figures, Html, code, section, terms, text
 from outrule.reporting.tables import Column, table
+from outrule.words import count
 
 
 def cards(summary: Facts) -> str:

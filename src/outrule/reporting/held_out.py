@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from outrule.reporting.charts import PER_CENT, Scale, chart, level, path
-from outrule.reporting.markup import Facts, Figures, Html, count, legend, section, terms, text
+from outrule.reporting.markup import Facts, Figures, Html, legend, section, terms, text
 from outrule.reporting.tables import FOLDED, Column, picture, table
+from outrule.words import count
 
 ICONS = {  # a tick, a question mark, a cross
     "pass": '<path d="M15 25l7 7 12-15"/>',

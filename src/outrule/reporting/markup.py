@@ -33,11 +33,6 @@ def code(value: object) -> Html:
     return Html(f"<code>{text(value)}</code>")
 
 
-def count(number: int, one: str, more: str = "") -> str:
-    """A number with its noun."""
-    return f"{f'{number:,}' if number else 'no'} {one if number == 1 else more or one + 's'}"
-
-
 def section(name: str, title: str, lead: str, *content: str, note: str = "") -> str:
     """A part of the page: heading, what it found, content, and how to read it."""
     found = f'<p class="lead">{text(lead)}</p>' if lead else ""

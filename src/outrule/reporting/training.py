@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from outrule.reporting.charts import MINUS, PER_CENT, Scale, chart, level, path
 from outrule.reporting.held_out import OPTIMISER, name_of_test
-from outrule.reporting.markup import Facts, Figures, Html, count, section, text
+from outrule.reporting.markup import Facts, Figures, Html, section, text
 from outrule.reporting.tables import Column, picture, table
+from outrule.words import count
 
 ROUNDS = 500  # most rounds that are drawn and listed
 NOTHING = Html("<i>nothing</i>")
