@@ -1,8 +1,5 @@
 """`outrule demo` and `outrule example`: synthetic data to look at, and to try the commands on."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -44,12 +41,11 @@ def demo(
         result = demos.run(name)
     certificate, calibrator = result.certificate, result.calibrator
     if as_json:
-        say(json.dumps(json.loads(certificate.to_json()), indent=1))
+        say(certificate.to_json())
         return
     before, after = certificate.promise_before, certificate.promise_after
-    say(result.demo.title)
-    say(values_table(certificate, result.from_isotonic.calibrated))
     say(
+        f"{result.demo.title}\n{values_table(certificate, result.from_isotonic.calibrated)}\n"
         f"predicted vs realised: {before.predicted:.4f} vs {before.realised:.4f} before "
         f"calibration, {after.predicted:.4f} vs {after.realised:.4f} after\n"
         f"{count(len(calibrator.patches_), 'patch', 'patches')}, {calibrator.status_.value}\n"

@@ -9,29 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import outrule
-from outrule.cli.files import STANDARD, check_json, check_output, write_out
+from outrule.cli.files import check_output, finish
 from outrule.cli.talking import drawn, printable, say, waiting
+from outrule.files import STANDARD
 from outrule.words import count
 
 if TYPE_CHECKING:
-    from outrule.data.instances import Instances
-    from outrule.estimators.calibrator import DecisionCalibrator
+    from outrule import DecisionCalibrator, Instances
 
 
 def fit(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help='One row per item; "-" reads standard input.')
-    ],
-    spec: Annotated[
-        str, typer.Option("--spec", metavar="FILE", help="TOML file: problem, columns, rules.")
-    ],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="MODEL", help="The model file to write.")
-    ],
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="How far below the best rule is acceptable; replaces the spec's."),
-    ] = None,
+    table: Annotated[str, typer.Argument(help='One row per item; "-" reads standard input.')],
+    spec: Annotated[str, typer.Option(metavar="FILE", help="TOML file: problem, columns, rules.")],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="MODEL", help="File to write.")],
+    epsilon: Annotated[float | None, typer.Option(help="Replaces the epsilon of the spec.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Calibrate predictions against rules.
@@ -44,16 +35,10 @@ def fit(
     outrule fit past.parquet --spec spec.toml -o model.json
 
     \b
-    spec.toml:
+    spec.toml (`outrule example` writes a longer one, with a table):
       epsilon = 0.05
-      [problem]
-      kind = "assignment"
-      rows = "rider"
-      columns = "driver"
-      [data]
-      instance = "batch_id"
-      prediction = "score"
-      outcome = "completed"
+      problem = {kind = "assignment", rows = "rider", columns = "driver"}
+      data = {instance = "batch_id", prediction = "score", outcome = "completed"}
       [[rules]]
       name = "no long pickups"
       weight = "CASE WHEN pickup_km > 3 THEN 0.5 * score ELSE score END"
@@ -62,23 +47,18 @@ def fit(
     --json prints one object with the keys model, instances, rows, rules, rounds,
     patches, status, epsilon, tolerance, best_rule, values (plain, best_rule and
     calibrated: means per instance of this table) and warnings.
-
-    Exit code 0, also with a warning; 2 for bad input.
     """
-    check_json(as_json, output)
-    check_output(output, (table, spec))
+    check_output(output, (table, spec), as_json=as_json)
     with waiting("calibrating"):
         from outrule.model.codec import to_text
 
         calibrator, instances, warned = _fit(table, spec, epsilon)
         summary = {"model": output, **_summary(calibrator, instances, warned)}
-    write_out(to_text(calibrator), output)
     for words in summary["warnings"]:
         say(f"Warning: {printable(words)}", err=True)
-    if as_json:
-        say(json.dumps(summary, indent=1))
-    else:
-        _show(summary, err=output == STANDARD)
+    shown = json.dumps(summary, indent=1) if as_json else _shown(summary, err=output == STANDARD)
+    then = f". Next: outrule certify {output} LATER_TABLE -o certificate.json"
+    finish(to_text(calibrator), output, shown, as_json=as_json, then=then)
 
 
 def _fit(
@@ -137,20 +117,14 @@ def _summary(
     }
 
 
-def _show(summary: dict[str, Any], *, err: bool) -> None:
-    labels = {
-        "plain": "plain optimiser, original predictions",
-        "best_rule": f"best rule ({summary['best_rule']})",
-        "calibrated": "plain optimiser, outrule",
-    }
-    rows = [(label, f"{summary['values'][name]:.4f}") for name, label in labels.items()]
-    say(
+def _shown(summary: dict[str, Any], *, err: bool) -> str:
+    best = f"best rule ({summary['best_rule']})"
+    labels = ("plain optimiser, original predictions", best, "plain optimiser, outrule")
+    values = (f"{value:.4f}" for value in summary["values"].values())
+    rows = zip(labels, values, strict=True)
+    return (
         f"{count(summary['rules'], 'rule')}, {count(summary['instances'], 'instance')}, "
         f"{count(summary['rows'], 'row')}\n{count(summary['rounds'], 'round')}, "
         f"{count(summary['patches'], 'patch', 'patches')}, {summary['status']}\n"
-        + drawn(("decisions by", "value in training"), rows, err=err),
-        err=err,
+        f"{drawn(('decisions by', 'value in training'), rows, err=err)}"
     )
-    if not err:
-        name = summary["model"]
-        say(f"wrote {name}. Next: outrule certify {name} LATER_TABLE -o certificate.json")

@@ -8,43 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import outrule
-from outrule.cli.files import (
-    MODEL,
-    STANDARD,
-    check_json,
-    check_output,
-    instances_of,
-    open_model,
-    write_out,
-)
-from outrule.cli.talking import drawn, printable, say, waiting
+from outrule.cli.files import MODEL, check_output, finish, open_files
+from outrule.cli.talking import drawn, printable, waiting
 from outrule.errors import DataError
+from outrule.files import STANDARD
 
 if TYPE_CHECKING:
-    from outrule.data.instances import Instances
-    from outrule.estimators.calibrator import DecisionCalibrator
-    from outrule.proof.certificate import Certificate
+    from outrule import Certificate, DecisionCalibrator, Instances
     from outrule.proof.confidence import Estimate
 
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
-TABLE = Annotated[
-    str,
-    typer.Argument(
-        metavar="TABLE", help='Rows not used in fit, with outcomes; "-" reads standard input.'
-    ),
-]
-CONFIDENCE = Annotated[float, typer.Option(help="Probability that all bounds hold at once.")]
+TABLE = Annotated[str, typer.Argument(help='New rows, with outcomes; "-" reads standard input.')]
+FILE = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="What to write.")]
+JSON = Annotated[bool, typer.Option("--json", help="Print the content as JSON.")]
+LEVEL = Annotated[float, typer.Option(help="Probability that all bounds hold at once.")]
 
 
 def certify(
-    model: MODEL,
-    table: TABLE,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The certificate to write, as JSON."),
-    ] = None,
-    confidence: CONFIDENCE = 0.95,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate.")] = False,
+    model: MODEL, table: TABLE, output: FILE = None, confidence: LEVEL = 0.95, as_json: JSON = False
 ) -> None:
     """Judge a model on data it has not seen.
 
@@ -61,33 +42,16 @@ def certify(
     exit code 3: inconclusive; the output says how many observations would decide it
     exit code 2: bad input
     """
-    check_json(as_json, output)
-    check_output(output, (model, table))
+    check_output(output, (model, table), as_json=as_json)
     with waiting("certifying"):
         _, _, found = _certify(model, table, confidence)
-    if output is not None:
-        write_out(found.to_json(), output)
-    if as_json:
-        say(found.to_json())
-    else:
-        err = output == STANDARD
-        say(f"{printable(str(found))}\n{values_table(found, err=err)}", err=err)
-        if output is not None and not err:
-            say(f"wrote {output}")
+    shown = f"{printable(str(found))}\n{values_table(found, err=output == STANDARD)}"
+    finish(found.to_json(), output, found.to_json() if as_json else shown, as_json=as_json)
     raise typer.Exit(EXIT[found.verdict])
 
 
 def report(
-    model: MODEL,
-    table: TABLE,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The page to write, as HTML."),
-    ] = None,
-    confidence: CONFIDENCE = 0.95,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the content of the page as JSON.")
-    ] = False,
+    model: MODEL, table: TABLE, output: FILE = None, confidence: LEVEL = 0.95, as_json: JSON = False
 ) -> None:
     """Write an HTML page about a model.
 
@@ -97,31 +61,23 @@ def report(
     \b
     outrule report model.json later.parquet -o report.html
 
-    Exit code 0 whatever the verdict, or 2 for bad input.
+    The exit code is 0 whatever the verdict.
     """
-    check_json(as_json, output)
     if output is None and not as_json:
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
-    check_output(output, (model, table))
+    check_output(output, (model, table), as_json=as_json)
     with waiting("writing the report"):
         summary = outrule.summarise(*_certify(model, table, confidence))
         page = outrule.report(summary)
-    if output is not None:
-        write_out(page, output)
-    if as_json:
-        say(json.dumps(summary, indent=1))
-    elif output != STANDARD:
-        say(f"wrote {output}")
+    finish(page, output, json.dumps(summary, indent=1) if as_json else "", as_json=as_json)
 
 
 def _certify(
     model: str, table: str, confidence: float
 ) -> tuple[DecisionCalibrator, Instances, Certificate]:
-    from outrule.data.table_files import read_table
     from outrule.proof import certificate
 
-    calibrator = open_model(model)
-    instances = instances_of(calibrator.model_, read_table(table), outcome=True)
+    calibrator, _, instances = open_files(model, table, outcome=True)
     return calibrator, instances, certificate.certify(calibrator, instances, confidence=confidence)
 
 

@@ -1,12 +1,10 @@
 """What commands print, and how errors become messages and exit codes."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -15,7 +13,6 @@ import typer
 import outrule
 
 REFUSED, CRASHED, INTERRUPTED = 2, 70, 130
-IN_A_PIPE = 500  # columns, so that nothing is wrapped
 ARGUMENT = re.compile(r"The '(\w+)' argument of \S+ must be(?: (a float|an int)\b)?")
 KINDS = {"a float": " a number", "an int": " a whole number"}
 
@@ -24,8 +21,8 @@ KINDS = {"a float": " a number", "an int": " a whole number"}
 def refusals(options: Collection[str] = ()) -> Iterator[None]:
     """Turn bad input, full disks and closed pipes into a message and exit code 2.
 
-    A bug keeps its traceback and has a separate code, because 1 is a verdict of ``certify``. Errors
-    about Python arguments are reworded: they name one of the ``options``, or a key of the spec.
+    Errors about Python arguments name one of the ``options`` instead, or a key of the spec. A bug
+    keeps its traceback, and its exit code is not 1, which is a verdict of ``certify``.
     """
     try:
         try:
@@ -33,7 +30,7 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except (outrule.ArgumentError, outrule.DataError, typer.BadParameter) as error:
-        raise _refuse(_without_arguments(str(error), options)) from None
+        raise _refuse(str(error), options) from None
     except BrokenPipeError:  # the reader of our output has closed it
         _close_output()
         raise typer.Exit(REFUSED) from None
@@ -52,18 +49,14 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
         raise typer.Exit(CRASHED) from None
 
 
-def _refuse(words: str) -> typer.Exit:
-    say(f"Error: {printable(words)}", err=True)
-    return typer.Exit(REFUSED)
-
-
-def _without_arguments(words: str, options: Collection[str]) -> str:
+def _refuse(words: str, options: Collection[str] = ()) -> typer.Exit:
     def reword(found: re.Match[str]) -> str:
         name, kind = found.groups()
         shown = f"--{name.replace('_', '-')}" if name in options else f"'{name}'"
         return f"{shown} must be{KINDS.get(kind, '')}"
 
-    return ARGUMENT.sub(reword, words)
+    say(f"Error: {printable(ARGUMENT.sub(reword, words))}", err=True)
+    return typer.Exit(REFUSED)
 
 
 def say(words: str, *, err: bool = False) -> None:
@@ -93,20 +86,19 @@ def waiting(words: str) -> AbstractContextManager[Any]:
     return Console(stderr=True).status(words)
 
 
-def drawn(titles: Sequence[str], rows: Sequence[Sequence[str]], *, err: bool = False) -> str:
+def drawn(titles: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> str:
     """A table as wide as the terminal it goes to; in a pipe, as wide as it needs to be."""
     from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(titles[0])
     for title in titles[1:]:
         table.add_column(title, justify="right")
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*map(printable, row))
     console = Console(stderr=err)
     if not console.is_terminal:
-        console.width = IN_A_PIPE
+        console.width = 500  # columns, so that nothing is wrapped
     with console.capture() as capture:
-        console.print(table)
+        console.print(table, markup=False, highlight=False)
     return capture.get().rstrip("\n")
