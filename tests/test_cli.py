@@ -430,6 +430,14 @@ def test_models_with_functions_or_without_columns_are_for_python(folder, tmp_pat
     assert refused(run(*command), "does not name the columns of its table", "fit it again")
 
 
+def test_errors_of_a_spec_name_its_keys_and_no_python_arguments(folder, tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC.replace('"best action"', '"top k"\nk = 0'))
+    command = ("fit", folder / "past.csv", "--spec", tmp_path / "spec.toml", "-o", "-")
+    assert refused(
+        run(*command), "spec.toml, [problem]: 'k' must be ", "at least 1. Got 0 instead."
+    )
+
+
 @pytest.mark.parametrize("command", ["fit", "predict", "certify", "report"])
 def test_a_disk_that_fills_up_leaves_no_file(folder, tmp_path, monkeypatch, command):
     def fail(*_):

@@ -104,7 +104,7 @@ def ledger(summary: Facts) -> str:
     columns = [
         Column("Test", name_of_test, "text"),
         picture(scale, lambda row: scale.bar(row["fall"] or 0.0)),
-        Column("Error removed", fall, order="descending"),
+        Column("Reduction", fall, order="descending"),
         Column("Patches", lambda row: f"{row['n_patches']:,}"),
         Column("Sum of steps", lambda row: write.signed(row["sum_of_steps"]), "size"),
         Column("Total length", lambda row: write.plain(row["sum_of_lengths"])),
@@ -127,5 +127,5 @@ def _most(found: Facts, errors: Figures) -> str:
     )
     if top["fall"]:
         name = OPTIMISER if top["kind"] == "optimiser" else f"“{top['test']}”"
-        words += f" Most squared error was removed on {name}: {errors.plain(top['fall'])}."
+        words += f" The squared error fell most on {name}: by {errors.plain(top['fall'])}."
     return words
