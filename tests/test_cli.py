@@ -574,6 +574,12 @@ def test_the_help_of_every_command_has_an_example(command):
     assert command in run("--help").stdout
 
 
+def test_the_spec_in_the_help_of_fit_can_be_read(tmp_path):
+    lines = run("fit", "--help").stdout.split("spec.toml (")[1].splitlines()[1:8]
+    (tmp_path / "spec.toml").write_text("\n".join(line.strip() for line in lines))
+    assert outrule.read_spec(tmp_path / "spec.toml").epsilon == 0.05
+
+
 def test_the_example_is_one_that_the_other_commands_can_use(tmp_path):
     result = run("example", tmp_path / "trips")
     assert result.exit_code == 0, result.stderr
