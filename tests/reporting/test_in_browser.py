@@ -1,5 +1,6 @@
 """The report in a browser: it opens fast and quietly, sorts, folds, changes its light, prints."""
 
+import json
 import shutil
 import time
 import warnings
@@ -100,13 +101,14 @@ def numbers(words):
     return [float(word.replace("\N{MINUS SIGN}", "-").replace(",", "")) for word in words]
 
 
-@pytest.mark.parametrize("width", [PHONE, 768, DESK])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_never_scrolls_sideways(visit, small, large, width, scheme):
+def test_the_page_never_scrolls_sideways(visit, small, large, scheme):
     for address in (small, large):
-        page = visit(address, width, color_scheme=scheme)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.locator("h1").is_visible()
+        page = visit(address, color_scheme=scheme)
+        for width in (PHONE, 768, DESK):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.locator("h1").is_visible()
 
 
 def test_names_that_look_like_scripts_are_text(visit, small):
@@ -185,8 +187,10 @@ def test_sorting_a_folded_table_shows_the_first_of_the_new_order(visit, large):
     assert numbers([first]) == [max(every)]
 
 
-def test_arrow_keys_walk_along_the_rounds(visit, small):
+def test_pointer_and_arrow_keys_move_along_the_rounds(visit, small):
     page = visit(small)
+    page.locator(".rounds .canvas").first.hover()
+    assert " in round " in page.locator(".rounds output").first.text_content()
     page.locator(".rounds .plot").first.focus()
     page.keyboard.press("Home")
     words = page.locator(".rounds output").first.text_content()
@@ -196,18 +200,10 @@ def test_arrow_keys_walk_along_the_rounds(visit, small):
     assert page.locator(".spot:visible").count() == 2
 
 
-def test_the_pointer_says_the_figures_of_a_round(visit, small):
-    page = visit(small)
-    page.locator(".rounds .canvas").first.hover()
-    assert " in round " in page.locator(".rounds output").first.text_content()
-
-
 def test_the_figures_can_be_saved(visit, small, tmp_path):
-    import json
-
     page = visit(small)
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="Save the figures as JSON").click()
+        page.get_by_role("button", name="Save the numbers as JSON").click()
     waiting.value.save_as(tmp_path / "summary.json")
     saved = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
     assert saved["format"] == 1

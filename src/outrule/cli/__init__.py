@@ -1,7 +1,8 @@
-"""The command line: words enter, tables for people or JSON for machines leave."""
+"""The command line: tables for people, JSON for machines."""
 
-from __future__ import annotations
-
+# Only typer is imported here and at the top of the commands' modules: numpy, polars, numba and
+# scikit-learn take seconds, and `outrule --help` should not wait for them.
+import inspect
 from typing import Annotated
 
 import typer
@@ -12,12 +13,14 @@ from outrule.cli.demonstrating import demo, example
 from outrule.cli.fitting import fit
 from outrule.cli.judging import certify, report
 from outrule.cli.reproducing import reproduce
+from outrule.cli.talking import refusals
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # square brackets of examples are square brackets
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -30,21 +33,22 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="The version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="The version."),
     ] = False,
 ) -> None:
-    """Predictions on which the plain optimiser beats hand-written rules, with a certificate.
+    """Make the plain optimiser at least as good as hand-written rules, with a certificate.
 
     \b
-    fit on a table of the past, certify on a later one, then predict and decide:
+    Fit on past data, certify on later data, then predict or decide:
       outrule fit past.parquet --spec spec.toml -o model.json
       outrule certify model.json later.parquet -o certificate.json
       outrule decide model.json today.parquet -o decisions.parquet
 
-    Tables are Parquet, CSV, TSV or Arrow files with one row per item; "-" is a pipe. Bad input is
-    one sentence on standard error and exit code 2; a fault of outrule itself has code 70.
+    Tables are Parquet, CSV, TSV or Arrow files with one row per item; "-" reads or writes a pipe.
+    Bad input gives a message on standard error and exit code 2; a bug in outrule gives code 70.
     """
 
 
 for command in (fit, predict, decide, certify, report, example, demo, reproduce):
-    app.command()(command)
+    app.command()(refusals(inspect.signature(command).parameters)(command))

@@ -1,69 +1,53 @@
-"""`outrule demo` and `outrule example`: synthetic worlds to look at, and to try commands on."""
+"""`outrule demo` and `outrule example`: synthetic data to look at, and to try the commands on."""
 
-from __future__ import annotations
-
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from outrule.cli.talking import drawn, refusals, say, waiting
-
-if TYPE_CHECKING:
-    from outrule.demos.world import DemoResult
+from outrule.cli.judging import values_table
+from outrule.cli.talking import say, waiting
+from outrule.words import count
 
 
 def example(
-    folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path("example"),
+    folder: Annotated[Path, typer.Argument(help="The folder to write to.")] = Path("example"),
 ) -> None:
     """Write tables of trips and a spec, to try the other commands on.
 
     \b
     outrule example trips
     """
-    with refusals():
-        from outrule.demos.example import write_example
+    from outrule.demos.example import write_example
 
-        for path in write_example(folder):
-            say(str(path))
+    for path in write_example(folder):
+        say(f"wrote {path}")
 
 
 def demo(
     name: Annotated[str, typer.Argument(help="best-action, matching or two-arms.")] = "best-action",
     as_json: Annotated[bool, typer.Option("--json", help="Print the certificate as JSON.")] = False,
 ) -> None:
-    """Calibrate and certify a synthetic world.
+    """Calibrate and certify on synthetic data.
 
     \b
     outrule demo matching
     """
-    with refusals():
-        from outrule.demos import world as demos
+    from outrule.demos import world as demos
 
-        if name not in demos.DEMOS:
-            raise typer.BadParameter(f"{name!r} is none of {', '.join(demos.DEMOS)}.")
-        with waiting(f"calibrating {name}"):
-            result = demos.run(name)
-        if as_json:
-            say(json.dumps(json.loads(result.certificate.to_json()), indent=1))
-        else:
-            _show(result)
-
-
-def _show(result: DemoResult) -> None:
-    from outrule.cli.tables import baselines
-
+    if name not in demos.DEMOS:
+        raise typer.BadParameter(f"there is no demo {name!r}; choose {', '.join(demos.DEMOS)}.")
+    with waiting(f"calibrating {name}"):
+        result = demos.run(name)
     certificate, calibrator = result.certificate, result.calibrator
-    table = baselines(certificate, result.from_isotonic.calibrated)
-    table.title, table.title_justify = result.demo.title, "left"
+    if as_json:
+        say(certificate.to_json())
+        return
     before, after = certificate.promise_before, certificate.promise_after
     say(
-        drawn(
-            table,
-            f"promised and kept: {before.predicted:.4f} and {before.realised:.4f} before, "
-            f"{after.predicted:.4f} and {after.realised:.4f} after",
-            f"{len(calibrator.patches_)} patches, {calibrator.status_.value}",
-            f"certificate: {certificate}",
-        )
+        f"{result.demo.title}\n{values_table(certificate, result.from_isotonic.calibrated)}\n"
+        f"predicted vs realised: {before.predicted:.4f} vs {before.realised:.4f} before "
+        f"calibration, {after.predicted:.4f} vs {after.realised:.4f} after\n"
+        f"{count(len(calibrator.patches_), 'patch', 'patches')}, {calibrator.status_.value}\n"
+        f"certificate: {certificate}"
     )

@@ -1,4 +1,4 @@
-"""`outrule certify` and `outrule report`: a model and held-out data enter, a judgement leaves."""
+"""`outrule certify` and `outrule report`: judge a model on data it has not seen."""
 
 from __future__ import annotations
 
@@ -8,116 +8,94 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import outrule
-from outrule.cli.models import MODEL, instances_of, open_model
-from outrule.cli.outputs import STANDARD, check_json, check_output, write_out
-from outrule.cli.talking import drawn, printable, refusals, say, waiting
+from outrule.cli.files import MODEL, check_output, finish, open_files
+from outrule.cli.talking import drawn, printable, waiting
 from outrule.errors import DataError
+from outrule.files import STANDARD
 
 if TYPE_CHECKING:
-    from outrule.data.instances import Instances
-    from outrule.estimators.calibrator import DecisionCalibrator
+    from outrule import Certificate, Instances
+    from outrule.model.model import Model
+    from outrule.proof.confidence import Estimate
 
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
-TABLE = Annotated[
-    str,
-    typer.Argument(
-        metavar="TABLE", help='Rows that fit has not seen, with outcomes; "-" reads standard input.'
-    ),
-]
-
-CONFIDENCE = Annotated[float, typer.Option(help="Probability with which all bounds hold at once.")]
+TABLE = Annotated[str, typer.Argument(help='New rows, with outcomes; "-" reads standard input.')]
+FILE = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
+JSON = Annotated[bool, typer.Option("--json", help="Print the content as JSON.")]
+LEVEL = Annotated[float, typer.Option(help="Probability that all bounds hold at once.")]
 
 
 def certify(
-    model: MODEL,
-    table: TABLE,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The certificate to write, as JSON."),
-    ] = None,
-    confidence: CONFIDENCE = 0.95,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the certificate.")] = False,
+    model: MODEL, table: TABLE, output: FILE = None, confidence: LEVEL = 0.95, as_json: JSON = False
 ) -> None:
     """Judge a model on data it has not seen.
 
-    Is the plain optimiser worth as much as every rule? The certificate has a lower confidence
-    bound for every rule, and beside it the plain optimiser on the predictions as they are,
-    isotonic regression, the best rule and the oracle.
+    Is the plain optimiser at least as good as every rule? The certificate has a lower confidence
+    bound for every rule, and for comparison the values of the plain optimiser on the original
+    predictions, of isotonic regression, of the best rule and of an oracle.
 
     \b
     outrule certify model.json later.parquet -o certificate.json
 
     \b
-    exit code 0: pass, worth at least as much as every rule, less epsilon
-    exit code 1: fail, some rule is better by more than that
-    exit code 3: inconclusive, with the number of observations that would settle it
+    exit code 0: pass, at least as good as every rule, minus at most epsilon
+    exit code 1: fail, some rule is better by more than epsilon
+    exit code 3: inconclusive; the output says how many observations would decide it
     exit code 2: bad input
     """
-    with refusals():
-        check_json(as_json, output)
-        if output is not None:
-            check_output(output, (model, table))
-        with waiting("judging"):
-            from outrule.cli.tables import baselines
-            from outrule.proof import certificate
-
-            calibrator, instances = _open(model, table)
-            found = certificate.certify(calibrator, instances, confidence=confidence)
-        if output is not None:
-            write_out(found.to_json(), output)
-        if as_json:
-            say(found.to_json())
-        else:
-            err = output == STANDARD
-            say(drawn(printable(str(found)), baselines(found), err=err), err=err)
+    check_output(output, (model, table), as_json=as_json)
+    with waiting("certifying"):
+        _, _, found = _certify(model, table, confidence)
+    shown = f"{printable(str(found))}\n{values_table(found, err=output == STANDARD)}"
+    finish(found.to_json(), output, found.to_json() if as_json else shown, as_json=as_json)
     raise typer.Exit(EXIT[found.verdict])
 
 
 def report(
-    model: MODEL,
-    table: TABLE,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The page to write, as HTML."),
-    ] = None,
-    confidence: CONFIDENCE = 0.95,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what the page says, as JSON.")
-    ] = False,
+    model: MODEL, table: TABLE, output: FILE = None, confidence: LEVEL = 0.95, as_json: JSON = False
 ) -> None:
-    """Write a page about a model, for people.
+    """Write an HTML page about a model.
 
-    It judges the model on data it has not seen, and has the verdict, every rule, what the
-    optimiser promised and kept, and what the model changed; one file that needs no other.
+    It judges the model on data it has not seen, and shows the verdict, every rule, predicted vs
+    realised value, and what calibration changed. The page is one file and loads nothing else.
 
     \b
     outrule report model.json later.parquet -o report.html
 
-    Exit code 0 whatever the verdict, or 2 for bad input.
+    The exit code is 0 whatever the verdict.
     """
-    with refusals():
-        check_json(as_json, output)
-        if output is None and not as_json:
-            raise DataError("give -o REPORT.html, or --json.")
-        if output is not None:
-            check_output(output, (model, table))
-        with waiting("writing the report"):
-            from outrule.proof import certificate
-
-            calibrator, instances = _open(model, table)
-            found = certificate.certify(calibrator, instances, confidence=confidence)
-            summary = outrule.summarise(calibrator, instances, certificate=found)
-            page = None if output is None else outrule.report(summary)
-        if output is not None and page is not None:
-            write_out(page, output)
-        if as_json:
-            say(json.dumps(summary, indent=1))
-        elif output != STANDARD:
-            say(f"{output} is written")
+    if output is None and not as_json:
+        raise DataError("there is nothing to write: use -o REPORT.html or --json.")
+    check_output(output, (model, table), as_json=as_json)
+    with waiting("writing the report"):
+        summary = outrule.summarise(*_certify(model, table, confidence))
+        page = outrule.report(summary)
+    finish(page, output, json.dumps(summary, indent=1) if as_json else "", as_json=as_json)
 
 
-def _open(model: str, table: str) -> tuple[DecisionCalibrator, Instances]:
-    from outrule.data.table_files import read_table
+def _certify(model: str, table: str, confidence: float) -> tuple[Model, Instances, Certificate]:
+    from outrule.proof import certificate
 
-    calibrator = open_model(model)
-    return calibrator, instances_of(calibrator.model_, read_table(table), outcome=True)
+    fitted, _, instances = open_files(model, table, outcome=True)
+    return fitted, instances, certificate.certify(fitted, instances, confidence=confidence)
+
+
+def values_table(
+    certificate: Certificate, from_isotonic: Estimate | None = None, *, err: bool = False
+) -> str:
+    """The value of the calibrated optimiser, and of all that it is compared with."""
+    rows = {
+        "plain optimiser, original predictions": certificate.plain,
+        f"best rule in training ({certificate.best_rule_name})": certificate.best_rule,
+        "plain optimiser, isotonic regression": certificate.isotonic,
+        "plain optimiser, outrule": certificate.calibrated,
+        "plain optimiser, outrule started from isotonic": from_isotonic,
+        "oracle that knows the outcomes": certificate.oracle,
+    }
+    cells = [
+        (words, f"{found.mean:.4f}", f"{found.lower:.4f} to {found.upper:.4f}")
+        for words, found in rows.items()
+        if found is not None
+    ]
+    interval = f"{100 * certificate.confidence:g} % interval"
+    return drawn(("decisions by", "value on held-out data", interval), cells, err=err)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from outrule.cli.talking import refusals, say
+from outrule.cli.talking import say
 
 
 def reproduce(
@@ -58,36 +58,35 @@ def reproduce(
     It takes an hour and a half on two cores. If it is killed, the same command continues
     where it stopped. Needs matplotlib: pip install 'outrule[plots]'.
     """
-    with refusals():
-        # Polars and the kernels would slow `outrule --help`.
-        from outrule.evaluation.grid import FULL, PAPER_ONLY, QUICK
-        from outrule.evaluation.reproduce import draw, evaluate
-        from outrule.evaluation.results import read_results
-        from outrule.plots import require_matplotlib
+    # Polars and the kernels would slow `outrule --help`.
+    from outrule.evaluation.grid import FULL, PAPER_ONLY, QUICK
+    from outrule.evaluation.reproduce import draw, evaluate
+    from outrule.evaluation.results import read_results
+    from outrule.plots import require_matplotlib
 
-        require_matplotlib()
-        if redraw:
-            results = read_results(folder)
-        else:
-            given = {
-                "problems": problem,
-                "items": items,
-                "regimes": regime,
-                "seeds": seed,
-                "matching_seeds": seed,
-                "epsilons": [_fraction(text) for text in epsilon or ()],
-                "batch_sizes": batch_size,
-            }
-            chosen: dict[str, Any] = {name: tuple(value) for name, value in given.items() if value}
-            if rounds is not None:
-                chosen["rounds"] = rounds
-            grid = replace(QUICK if quick else FULL, **(PAPER_ONLY if paper else {}) | chosen)
-            with _progress() as tell:
-                results = evaluate(grid, folder, n_jobs=threads, tell=tell)
-        for claim in draw(results, folder):
-            say(f"{claim.verdict:>21}  {claim.statement}")
-        seconds = results.provenance["seconds"]
-        say(f"{len(results.runs):,} runs in {seconds:,.0f} s; see {folder}/index.html")
+    require_matplotlib()
+    if redraw:
+        results = read_results(folder)
+    else:
+        given = {
+            "problems": problem,
+            "items": items,
+            "regimes": regime,
+            "seeds": seed,
+            "matching_seeds": seed,
+            "epsilons": [_fraction(text) for text in epsilon or ()],
+            "batch_sizes": batch_size,
+        }
+        chosen: dict[str, Any] = {name: tuple(value) for name, value in given.items() if value}
+        if rounds is not None:
+            chosen["rounds"] = rounds
+        grid = replace(QUICK if quick else FULL, **(PAPER_ONLY if paper else {}) | chosen)
+        with _progress() as tell:
+            results = evaluate(grid, folder, n_jobs=threads, tell=tell)
+    for claim in draw(results, folder):
+        say(f"{claim.verdict:>21}  {claim.statement}")
+    seconds = results.provenance["seconds"]
+    say(f"{len(results.runs):,} runs in {seconds:,.0f} s; see {folder}/index.html")
 
 
 def _fraction(text: str) -> float:

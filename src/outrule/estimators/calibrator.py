@@ -149,7 +149,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         settings = self.settings()
         instances = self._training_data(predictions, outcomes, available, sample_weight)
         self.model_ = fit_model(settings, instances, feature_names(predictions))
-        _warn_unless_converged(self.model_)
+        if self.model_.caution is not None:
+            warnings.warn(self.model_.caution, ConvergenceWarning, stacklevel=3)
         return self
 
     @threads.as_asked
@@ -321,16 +322,3 @@ def load(
         They are never stored.
     """
     return DecisionCalibrator.from_model(codec.load_model(path, functions))
-
-
-def _warn_unless_converged(model: Model) -> None:
-    stopped = model.status in (Status.MAX_ROUNDS, Status.OUT_OF_DATA)
-    if stopped and model.settings.check.early_exit:
-        rounds = f"{len(model.history)} round{'' if len(model.history) == 1 else 's'}"
-        warnings.warn(
-            f"the loop stopped with status {model.status.value!r} after {rounds}, when the "
-            f"largest violation was {abs(model.history[-1].violation):.3g} and the tolerance "
-            f"{model.tolerance:.3g}. Try a larger epsilon, more data or a larger max_rounds.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )

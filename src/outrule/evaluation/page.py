@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from importlib.resources import files
 from string import Template
@@ -14,7 +14,8 @@ import polars as pl
 from outrule.evaluation.claims import Claim, Verdict
 from outrule.evaluation.results import Results
 from outrule.evaluation.say import fraction
-from outrule.reporting.markup import Column, Html, Table, terms, text
+from outrule.reporting.markup import Html, terms, text
+from outrule.reporting.tables import Column, table
 
 if TYPE_CHECKING:  # it imports matplotlib, which is optional
     from outrule.evaluation.figures import Figure
@@ -69,18 +70,22 @@ def _figure(figure: Figure) -> str:
     )
 
 
-def _units(results: Results) -> Table:
+def _units(results: Results) -> str:
     whole = pl.col("seconds").round().cast(pl.Int64)
     shown = results.units.drop("k", "n_solved").with_columns(whole)
+
+    def cell(name: str) -> Callable[[Mapping[str, Any]], str]:
+        def write(row: Mapping[str, Any]) -> str:
+            value = row[name]
+            return f"{value:,.4f}" if isinstance(value, float) else text(_words(value))
+
+        return write
+
     columns = [
-        Column(_title(name), "number" if kind.is_numeric() else "word")
+        Column(_title(name), cell(name), "number" if kind.is_numeric() else "word")
         for name, kind in shown.schema.items()
     ]
-    rows = [
-        [f"{v:,.4f}" if isinstance(v, float) else text(_words(v)) for v in row]
-        for row in shown.iter_rows()
-    ]
-    return Table("units", "Values by problem and seed", columns, rows)
+    return table("units", "Values by problem and seed", columns, list(shown.iter_rows(named=True)))
 
 
 def _title(name: str) -> str:

@@ -20,6 +20,7 @@ from outrule.model.settings import OWNER, Settings
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Picks
+from outrule.words import count
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,19 @@ class Model:
         """Epsilon in the caller's units."""
         low, high = self.value_range
         return self.epsilon * (high - low)
+
+    @property
+    def caution(self) -> str | None:
+        """A sentence, where the loop stopped before it converged."""
+        stopped = self.status in (Status.MAX_ROUNDS, Status.OUT_OF_DATA)
+        if not stopped or not self.settings.check.early_exit:
+            return None
+        return (
+            f"the loop stopped with status {self.status.value!r} after "
+            f"{count(len(self.history), 'round')}, when the largest violation was "
+            f"{abs(self.history[-1].violation):.3g} and the tolerance {self.tolerance:.3g}. "
+            "Try a larger epsilon, more data or a larger max_rounds."
+        )
 
     def instances(
         self,

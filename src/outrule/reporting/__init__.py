@@ -1,6 +1,4 @@
-"""The report: a summary enters, one HTML page that needs nothing else leaves."""
-
-from __future__ import annotations
+"""The HTML report. Not called ``report``, because ``outrule.report`` is the function below."""
 
 import hashlib
 import json
@@ -10,34 +8,35 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from outrule.reporting import bias, cards, evidence, training
+from outrule.reporting import cards, held_out, training
 from outrule.reporting.markup import text
 from outrule.reporting.summary import check_summary
 
-LINKS = {
-    "values": "Values",
-    "forest": "Rules",
-    "violations": "Violations",
-    "promises": "Promises",
-    "rounds": "Rounds",
-    "ledger": "Patches",
-    "cards": "Data and model",
-    "reading": "How to read it",
+# The sections after the verdict: their ids, their links in the header, and what writes them.
+SECTIONS = {
+    "values": ("Values", held_out.values),
+    "forest": ("Rules", held_out.forest),
+    "violations": ("Violations", held_out.violations),
+    "realised": ("Predicted vs realised", held_out.realised),
+    "rounds": ("Rounds", training.rounds),
+    "ledger": ("Patches", training.ledger),
+    "cards": ("Data and model", cards.cards),
+    "reading": ("How to read this page", cards.reading),
 }
-# What could end the script element, or a line of old JavaScript, is written as an escape.
-HARMLESS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+# Characters that could end a script element, or a line of old JavaScript, are escaped.
+ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def report(summary: Mapping[str, Any]) -> str:
     """One self-contained HTML page of what :func:`outrule.summarise` found.
 
     It loads nothing: style, script, pictures and the summary itself (as JSON, with at most 500
-    rounds) are inside. Without scripts it still shows everything. The same summary gives the same
-    text.
+    rounds) are inside, and it shows everything without scripts too. The same summary gives the
+    same page.
 
     Parameters
     ----------
-    summary : the dict that ``summarise`` returned, or that JSON gave back
+    summary : the dict that ``summarise`` returned, also after a round trip through JSON
 
     Examples
     --------
@@ -45,44 +44,25 @@ def report(summary: Mapping[str, Any]) -> str:
     >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)])
     >>> calibrator = calibrator.fit(*outrule.worlds.two_arms(1_000, seed=0))
     >>> held_out = outrule.Instances.from_arrays(*outrule.worlds.two_arms(1_000, seed=1))
-    >>> from outrule.reporting.summary import summarise
-    >>> report(summarise(calibrator, held_out)).splitlines()[:2]
+    >>> report(outrule.summarise(calibrator, held_out)).splitlines()[:2]
     ['<!doctype html>', '<html lang="en">']
     """
     summary = check_summary(summary, "report")
+    shown = {**summary, "rounds": training.thinned(summary["rounds"])}
+    data = json.dumps(shown, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     script = _part("page.js")
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    sections = [held_out.verdict(summary), *(write(summary) for _, write in SECTIONS.values())]
     return Template(_part("page.html")).substitute(
-        title=text(f"{evidence.VERDICTS[summary['verdict']['verdict']]} · outrule report"),
+        title=text(f"{summary['verdict']['verdict'].capitalize()} · outrule report"),
         library=text(summary["library"]),
         style=_part("page.css"),
         hash=f"'sha256-{digest}'",
-        links="\n".join(f'<a href="#{name}">{words}</a>' for name, words in LINKS.items()),
-        body="\n".join(_sections(summary)),
-        data=_embedded(summary),
+        links="\n".join(f'<a href="#{name}">{link}</a>' for name, (link, _) in SECTIONS.items()),
+        body="\n".join(sections),
+        data=data.translate(ESCAPES),
         script=script,
     )
-
-
-def _sections(summary: Mapping[str, Any]) -> list[str]:
-    return [
-        evidence.verdict(summary),
-        evidence.values(summary),
-        evidence.forest(summary),
-        bias.violations(summary),
-        bias.promises(summary),
-        training.rounds(summary),
-        training.ledger(summary),
-        cards.cards(summary),
-        cards.reading(summary),
-    ]
-
-
-def _embedded(summary: Mapping[str, Any]) -> str:
-    """The summary as JSON that can stand inside a script element."""
-    shown = {**summary, "rounds": training.thinned(summary["rounds"])}
-    compact = json.dumps(shown, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    return compact.translate(HARMLESS)
 
 
 def _part(name: str) -> str:

@@ -1,5 +1,5 @@
 "use strict";
-// What a page can do beyond being read: sort, find, unfold, change its light, say a round's figures.
+// Sorting, filtering and unfolding of tables, light and dark mode, download, and numbers by round.
 
 const make = (name, attributes = {}, ...content) => {
   const element = Object.assign(document.createElement(name), attributes);
@@ -8,7 +8,7 @@ const make = (name, attributes = {}, ...content) => {
 };
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-// Sorting. Numbers are read from what stands in the cells; equal ones keep their order.
+// Sorting. Numbers are read from the text of the cells; rows with equal numbers keep their order.
 const number = (text) => {
   const found = parseFloat(text.replaceAll("−", "-").replaceAll(",", ""));
   return Number.isNaN(found) ? -Infinity : found;
@@ -40,7 +40,7 @@ for (const head of all("th[data-sort]")) {
   head.append(button);
 }
 
-// Long tables start folded, and can be searched.
+// Long tables start folded, and can be filtered by name.
 for (const box of all(".long")) {
   const rows = [...box.querySelector("tbody").rows];
   const noun = box.dataset.noun;
@@ -69,19 +69,19 @@ for (const box of all(".long")) {
   show(folded);
 }
 
-// Light or dark: as the system says until it is chosen here.
+// Light or dark mode: the system's until the user chooses one.
 const root = document.documentElement;
 const system = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 const theme = make("button", { type: "button", id: "theme" });
 const say = () => {
   theme.textContent = isDark() ? "Light" : "Dark";
-  theme.setAttribute("aria-label", `Use the ${isDark() ? "light" : "dark"} colours`);
+  theme.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} mode`);
 };
 try {
   const kept = localStorage.getItem("outrule-theme");
   if (kept === "light" || kept === "dark") root.dataset.theme = kept;
-} catch { /* a file may not be allowed to keep anything */ }
+} catch { /* browsers may forbid storage to pages opened from a file */ }
 theme.addEventListener("click", () => {
   root.dataset.theme = isDark() ? "light" : "dark";
   try { localStorage.setItem("outrule-theme", root.dataset.theme); } catch { /* as above */ }
@@ -91,9 +91,9 @@ system.addEventListener("change", say);
 say();
 document.querySelector("header").append(theme);
 
-// The figures as a file.
+// The summary as a file.
 const source = document.getElementById("summary").textContent;
-const save = make("button", { type: "button" }, "Save the figures as JSON");
+const save = make("button", { type: "button" }, "Save the numbers as JSON");
 save.addEventListener("click", () => {
   const address = URL.createObjectURL(new Blob([source], { type: "application/json" }));
   make("a", { href: address, download: "outrule-summary.json" }).click();
@@ -101,7 +101,7 @@ save.addEventListener("click", () => {
 });
 document.querySelector("footer").append(save);
 
-// Rounds: pointer or arrow keys move along both lines.
+// Rounds: the pointer or the arrow keys move along both lines.
 const charts = all(".rounds");
 if (charts.length) {
   const { rounds } = JSON.parse(source);
