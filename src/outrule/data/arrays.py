@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 
 from outrule.data.origin import ArrayOrigin
 from outrule.errors import DataError
@@ -88,7 +87,8 @@ def _matrix(values: Any, name: str) -> Floats:
 
 def _plain(values: Any, name: str) -> NDArray[Any]:
     """Any array-like as an array; not where it is sparse, masked, or its rows differ in length."""
-    if issparse(values):
+    sparse = sys.modules.get("scipy.sparse")  # not loaded: then it is none of its matrices
+    if sparse is not None and sparse.issparse(values):
         raise DataError(
             f"{name} came as a sparse matrix, and sparse data is not supported: "
             f"give {name}.toarray()."
