@@ -1,9 +1,10 @@
-"""Problems that a caller describes: constraints A z <= b, or a Python function of his own."""
+"""Problems that the caller describes: by constraints A z <= b, or by a Python function."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from outrule.errors import DataError, check_number, refuse_argument
 from outrule.problems.contract import (
     Layout,
     Problem,
+    Scale,
     by_item,
+    check_finite,
     count_marks,
-    finite,
     item_numbers,
-    with_greedy_rank,
+    with_rank,
 )
-from outrule.types import Booleans, Floats, Integers, Picks
+from outrule.types import Booleans, Floats, Picks
 
 TINIEST = float(np.finfo(np.float64).tiny)
 
@@ -49,15 +51,14 @@ class LinearProblem(Problem):
     b: ArrayLike
     k: int | None = None
 
-    threaded = False  # HiGHS has threads of its own
+    threaded = False  # HiGHS has its own threads
 
     def __post_init__(self) -> None:
-        A = finite(self.A, 2, "A", "LinearProblem", "(c, m)")
-        expected = f"({A.shape[0]},)"
-        b = finite(self.b, 1, "b", "LinearProblem", expected)
+        A = check_finite(self.A, 2, "A", "LinearProblem", "(c, m)")
+        shape = f"({A.shape[0]},)"
+        b = check_finite(self.b, 1, "b", "LinearProblem", shape)
         if len(b) != len(A):
-            expected = f"a finite array of shape {expected}"
-            raise refuse_argument(self.b, "b", "LinearProblem", expected)
+            raise refuse_argument(self.b, "b", "LinearProblem", f"a finite array of shape {shape}")
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "b", b)
         if self.k is not None:
@@ -72,50 +73,47 @@ class LinearProblem(Problem):
         first = instances.first_number
         return Layout(instances.offsets, self.k or 1, instances.width, first=first, **structure)
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        picks = layout.new_picks()
-        weights = layout.scaled(weights, scale)
-        every = layout.column("item")
-        for i, (start, stop) in enumerate(_spans(layout.offsets)):
-            items = every[start:stop]
-            chosen = self._solve_one(weights[start:stop], items, f"instance {layout.first + i} of")
-            positions = np.flatnonzero(chosen)
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
+        weights, every = layout.scaled(weights, scale), layout.column("item")
+        for i, part, _ in _each_instance(layout):
+            where = f"instance {layout.first + i} of"
+            positions = np.flatnonzero(self._solve_one(weights[part], every[part], where))
             if len(positions) > layout.k:
                 raise DataError(
                     f"a decision of LinearProblem has {len(positions)} items, more than k = "
                     f"{layout.k}: give a larger k, or none."
                 )
             picks[i, : len(positions)] = positions
-        return picks
 
     def _solve_one(self, weights: Floats, items: NDArray[Any], where: str) -> Booleans:
-        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.optimize import Bounds, LinearConstraint, milp  # heavy, and only needed here
 
-        A = np.asarray(self.A)[:, items]
+        A, b = np.asarray(self.A)[:, items], np.asarray(self.b)
+        failure = DataError(f"no 0/1 vector satisfies A z <= b for {where} LinearProblem.")
         if not len(items):
-            if (np.asarray(self.b) < 0).any():
-                raise DataError(f"no 0/1 vector satisfies A z <= b for {where} LinearProblem.")
+            if (b < 0).any():
+                raise failure
             return np.zeros(0, dtype=np.bool_)
-        # An item that only uses up room can be left out: so it is, if it is worth nothing.
+        # An item that only uses up capacity and is worth nothing is left out.
         useless = (weights <= 0) & (A >= 0).all(axis=0)
         answer = milp(
             -weights / max(np.abs(weights).max(), TINIEST),  # its tolerances are absolute
             integrality=np.ones(len(items), dtype=np.int64),
             bounds=Bounds(0, np.where(useless, 0.0, 1.0)),
-            constraints=LinearConstraint(A, -np.inf, np.asarray(self.b)),
+            constraints=LinearConstraint(A, -np.inf, b),
             options={"mip_rel_gap": 0.0},
         )
         if answer.x is None:
-            raise DataError(f"no 0/1 vector satisfies A z <= b for {where} LinearProblem.")
+            raise failure
         return np.asarray(answer.x > 0.5)
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
-        A, b = np.asarray(self.A), np.asarray(self.b)
+        A, b = np.asarray(self.A), np.asarray(self.b)[:, None]
         use = A[:, layout.column("item")] * marks
-        offers = np.diff(layout.offsets) > 0
         totals = np.zeros((len(b), len(layout)))
+        offers = np.diff(layout.offsets) > 0
         totals[:, offers] = np.add.reduceat(use, layout.offsets[:-1][offers], axis=1)
-        within = (totals <= b[:, None] + 1e-6 * (1 + np.abs(b[:, None]))).all(axis=0)
+        within = (totals <= b + 1e-6 * (1 + np.abs(b))).all(axis=0)
         return np.asarray(within & (count_marks(marks, layout.offsets) <= layout.k))
 
 
@@ -128,8 +126,8 @@ class Matroid(Problem):
     independent : function
         ``independent(positions, **columns) -> bool``: whether these items of one instance, an array
         of positions among those on offer, are independent.
-    columns : names of columns the function needs; they come as arrays, one entry per item on offer.
-        Arrays have one of their own, ``"item"``.
+    columns : names of the columns that the function needs, passed as arrays with one entry per
+        item on offer. For arrays, ``"item"`` is the number of the item.
 
     Examples
     --------
@@ -149,24 +147,20 @@ class Matroid(Problem):
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
-        most = max(1, int(np.diff(instances.offsets).max()))
         width = instances.width if set(columns) <= {"item"} else None
-        return with_greedy_rank(self, Layout(instances.offsets, most, width, columns))
+        return with_rank(self, Layout(instances.offsets, 0, width, columns))
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        picks = layout.new_picks()
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         weights = layout.scaled(weights, scale)
-        for i, (start, stop) in enumerate(_spans(layout.offsets)):
-            columns = {name: array[start:stop] for name, array in layout.per_item.items()}
+        for i, part, columns in _each_instance(layout):
             chosen: list[int] = []
-            for position in np.argsort(-weights[start:stop], kind="stable"):
-                if weights[start + position] <= 0 or len(chosen) == layout.k:
+            for position in np.argsort(-weights[part], kind="stable").tolist():
+                if weights[part][position] <= 0 or len(chosen) == layout.k:
                     break
-                trial = sorted([*chosen, int(position)])
+                trial = sorted([*chosen, position])
                 if self.independent(np.asarray(trial), **columns):
                     chosen = trial
             picks[i, : len(chosen)] = chosen
-        return picks
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +176,8 @@ class Oracle(Problem):
         The size of the largest decision.
     ratio : float in (0, 1]
         The fraction of the optimum it guarantees.
-    columns : names of columns the function needs; they come as arrays, one entry per item on offer.
+    columns : names of the columns that the functions need, passed as arrays with one entry per
+        item on offer
     feasible_set : function, optional
         ``feasible_set(marks, **columns) -> bool``, to check the decisions of ``Choose`` rules.
         Without it, only their size is checked.
@@ -215,19 +210,17 @@ class Oracle(Problem):
         first = instances.first_number
         return Layout(instances.offsets, self.k, instances.width, columns, first=first)
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        picks = layout.new_picks()
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         weights = layout.scaled(weights, scale)
-        for i, (start, stop) in enumerate(_spans(layout.offsets)):
-            columns = {name: array[start:stop] for name, array in layout.per_item.items()}
-            if start == stop:
+        for i, part, columns in _each_instance(layout):
+            size = part.stop - part.start
+            if size == 0:
                 continue
-            marks = np.asarray(self.function(weights[start:stop].copy(), **columns))
-            if marks.dtype != np.bool_ or marks.shape != (stop - start,):
+            marks = np.asarray(self.function(weights[part].copy(), **columns))
+            if marks.dtype != np.bool_ or marks.shape != (size,):
                 raise DataError(
                     f"the function of Oracle returned {marks.dtype} of shape {marks.shape} for "
-                    f"instance {layout.first + i}. It must return booleans of shape "
-                    f"({stop - start},)."
+                    f"instance {layout.first + i}. It must return booleans of shape ({size},)."
                 )
             positions = np.flatnonzero(marks)
             if len(positions) > self.k:
@@ -236,15 +229,13 @@ class Oracle(Problem):
                     f"{layout.first + i}, more than k = {self.k}."
                 )
             picks[i, : len(positions)] = positions
-        return picks
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
-        good = count_marks(marks, layout.offsets) <= self.k
+        good = np.asarray(count_marks(marks, layout.offsets) <= self.k)
         if self.feasible_set is not None:
-            for i, (start, stop) in enumerate(_spans(layout.offsets)):
-                columns = {name: array[start:stop] for name, array in layout.per_item.items()}
-                good[i] &= bool(self.feasible_set(marks[start:stop], **columns))
-        return np.asarray(good)
+            for i, part, columns in _each_instance(layout):
+                good[i] &= bool(self.feasible_set(marks[part], **columns))
+        return good
 
 
 def _check_function(value: Any, name: str, owner: str) -> None:
@@ -257,5 +248,8 @@ def _check_columns(value: Any, owner: str) -> None:
         raise refuse_argument(value, "columns", owner, "a sequence of names of columns")
 
 
-def _spans(offsets: Integers) -> Iterator[tuple[int, int]]:
-    return zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+def _each_instance(layout: Layout) -> Iterator[tuple[int, slice, dict[str, NDArray[Any]]]]:
+    """The number of every instance, where its items are, and its part of the columns."""
+    for i, (start, stop) in enumerate(pairwise(layout.offsets.tolist())):
+        part = slice(start, stop)
+        yield i, part, {name: array[part] for name, array in layout.per_item.items()}
