@@ -55,7 +55,7 @@ def test_history_is_the_audit_of_the_replayed_patches(case, step):
         current = replay(
             fitted.patches_[:done], case.rules, case.problem, instances, instances.prediction
         )
-        found = source.look(fitted.patches_[:done])
+        found = source.next_audit(fitted.patches_[:done])
         assert source.prediction.tolist() == current.tolist()
         plain = audit(part, current, case.problem)
         drift = 0 if case.problem.simplex else 1e-9
@@ -69,7 +69,7 @@ def test_history_is_the_audit_of_the_replayed_patches(case, step):
         assert row.n == len(case.predictions)
         if done < len(fitted.patches_):
             assert (row.test, row.step) == (names[worst], fitted.patches_[done].step)
-            source.patched(fitted.patches_[done], found)
+            source.apply(fitted.patches_[done], found)
         else:
             assert (row.test, row.step) == (None, 0.0)
     assert len(fitted.history_) == len(fitted.patches_) + 1

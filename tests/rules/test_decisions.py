@@ -55,9 +55,9 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(decisions, "BLOCK", 101)
     monkeypatch.setattr(decisions, "RULES", 7)
     monkeypatch.setattr(patching, "BLOCK", 103)
-    monkeypatch.setattr(patching, "PIECE", 37)
-    monkeypatch.setattr("outrule.calibration.incremental.PIECE", 41)
-    monkeypatch.setattr("outrule.calibration.audit.PICKS", 16 * 29)
+    monkeypatch.setattr(patching, "THREAD_INSTANCES", 37)
+    monkeypatch.setattr("outrule.calibration.incremental.THREAD_INSTANCES", 41)
+    monkeypatch.setattr("outrule.calibration.audit.THREAD_PICKS", 16 * 29)
 
 
 def dense(n, m=6, seed=0, grain=8):

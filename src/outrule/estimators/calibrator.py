@@ -21,11 +21,11 @@ from outrule.calibration.check import (
     PrivateReuse,
     Reuse,
     Step,
-    check_check,
-    check_step,
+    require_check,
+    require_step,
 )
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
-from outrule.calibration.loop import Boosted, Plan, Status, boost
+from outrule.calibration.loop import Boosted, LoopSettings, Status, boost
 from outrule.calibration.sources import FreshData, Source, open_source
 from outrule.data import frames
 from outrule.data.instances import Instances
@@ -163,11 +163,11 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
         names = frames.names_in(predictions)
         generator = np.random.default_rng(self.random_state)
         isotonic, start = self._start(instances, generator)
-        source, watch = open_source(
+        source, validation = open_source(
             instances, start, self.problem, settings.rules, settings.check, generator
         )
         plan = self._plan(settings, instances)
-        boosted = boost(source, settings.rules, plan, generator, watch)
+        boosted = boost(source, settings.rules, plan, generator, validation)
         # The last thing, after all that can fail: a calibrator is never half changed.
         self._keep(self._model(settings, instances, plan, isotonic, boosted, source), names)
         self._warn_unless_settled(boosted, plan)
@@ -212,7 +212,7 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
         source = FreshData(
             instances, model.start_of(instances), model.problem, model.rules, len(instances)
         )
-        plan = Plan(settings.check, settings.step, model.tolerance, model.k, 1)
+        plan = LoopSettings(settings.check, settings.step, model.tolerance, model.k, 1)
         generator = np.random.default_rng(self.random_state)
         boosted = boost(source, model.rules, plan, generator, None, model.patches)
         number = len(model.history)
@@ -296,8 +296,8 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
             check_number(self.max_rounds, "max_rounds", OWNER, 1, low_open=False, integer=True)
         if self.random_state is not None:
             check_number(self.random_state, "random_state", OWNER, 0, low_open=False, integer=True)
-        check = check_check(Reuse() if self.check is None else self.check, OWNER)
-        step = check_step(LineSearch() if self.step is None else self.step, OWNER)
+        check = require_check(Reuse() if self.check is None else self.check, OWNER)
+        step = require_step(LineSearch() if self.step is None else self.step, OWNER)
         return Settings(check, step, rules)
 
     def enter(
@@ -347,17 +347,17 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
             return isotonic, self.start.cross_fit(instances, generator, frozen)
         return isotonic, start_of(instances, None, isotonic, self.problem)
 
-    def _plan(self, settings: Settings, instances: Instances) -> Plan:
+    def _plan(self, settings: Settings, instances: Instances) -> LoopSettings:
         low, high = instances.value_range
         tolerance = theory.tolerance(self.epsilon, self.problem.ratio) * (high - low)
         k = self.problem.lay(instances).k
-        return Plan(settings.check, settings.step, tolerance, k, self.max_rounds)
+        return LoopSettings(settings.check, settings.step, tolerance, k, self.max_rounds)
 
     def _model(
         self,
         settings: Settings,
         instances: Instances,
-        plan: Plan,
+        plan: LoopSettings,
         isotonic: FittedIsotonic,
         boosted: Boosted,
         source: Source | None,
@@ -383,7 +383,7 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
             fingerprints=() if source is None else (instances.fingerprint,),
         )
 
-    def _warn_unless_settled(self, boosted: Boosted, plan: Plan) -> None:
+    def _warn_unless_settled(self, boosted: Boosted, plan: LoopSettings) -> None:
         if boosted.status in (Status.MAX_ROUNDS, Status.OUT_OF_DATA) and plan.check.early_exit:
             warnings.warn(
                 f"the loop stopped with status {boosted.status.value!r} after "

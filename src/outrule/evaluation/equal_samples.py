@@ -9,7 +9,7 @@ import numpy as np
 
 from outrule.calibration.audit import OPTIMISER, Part, prepare
 from outrule.calibration.check import Check, FixedStep, LineSearch, PrivateReuse, Reuse, Step
-from outrule.calibration.loop import Plan, Status, boost
+from outrule.calibration.loop import LoopSettings, Status, boost
 from outrule.calibration.sources import SameData
 from outrule.errors import DataError
 from outrule.evaluation.cases import EQUAL, Case
@@ -58,7 +58,7 @@ def _run(
     held_out: HeldOut,
 ) -> Reused:
     source = SameData(part, part.instances.prediction, case.problem)
-    plan = Plan(check, step, epsilon / 2, part.layout.k, rounds)
+    plan = LoopSettings(check, step, epsilon / 2, part.layout.k, rounds)
     n = len(part.layout)
     try:
         boosted = boost(source, case.rules, plan, np.random.default_rng(case.seed))

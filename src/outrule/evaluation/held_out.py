@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outrule.calibration.audit import OPTIMISER, audit, prepare, rule_values, squared_error
-from outrule.calibration.patches import apply_patches, first_point
+from outrule.calibration.patches import Decided, apply_patches, first_point
 from outrule.evaluation.cases import TEST, Case
 from outrule.types import Floats, Integers
 
@@ -45,7 +45,8 @@ class HeldOut:
         part = self.part
         order = np.where(tests == OPTIMISER, OPTIMISER, part.of_rule[tests])
         value_range = part.instances.value_range
-        apply_patches(prediction, order, steps, part.picks, self.problem, part.layout, value_range)
+        decided = Decided(self.problem, part.layout, part.picks, value_range)
+        apply_patches(prediction, order, steps, decided)
         return int((tests == OPTIMISER).sum()) * len(part.layout)
 
     def value(self, prediction: Floats) -> float:

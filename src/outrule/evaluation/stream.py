@@ -17,8 +17,8 @@ import numpy as np
 
 from outrule import threads
 from outrule.calibration.audit import OPTIMISER, Audit, Part, audits, part_of, prepare
-from outrule.calibration.check import largest
-from outrule.calibration.patches import PIECE, Span, first_point, patch_span
+from outrule.calibration.check import flag_largest
+from outrule.calibration.patches import THREAD_INSTANCES, Decided, Span, first_point, patch_span
 from outrule.errors import refuse_argument
 from outrule.evaluation.cases import Case
 from outrule.evaluation.held_out import HeldOut
@@ -151,8 +151,8 @@ class _Chunk:
         order = np.where(tests == OPTIMISER, OPTIMISER, self.of_rule[tests])
         if span[0] == span[1]:
             return 0
-        box = self.instances.value_range
-        patch_span(prediction, order, steps, self.picks, self.problem, self.layout, box, span)
+        decided = Decided(self.problem, self.layout, self.picks, self.instances.value_range)
+        patch_span(prediction, order, steps, decided, span)
         return int((tests == OPTIMISER).sum()) * (span[1] - span[0])
 
 
@@ -179,7 +179,7 @@ def _run_chunk(
 
     predictions = threads.run(lambda i: chunk.start(room.get(runs[i].line)), len(runs))
     room.update((run.line, one) for run, one in zip(runs, predictions, strict=True))
-    pieces = threads.spans(PIECE, len(chunk.layout))
+    pieces = threads.spans(THREAD_INSTANCES, len(chunk.layout))
 
     def replay(task: int) -> int:
         i, piece = divmod(task, len(pieces))
@@ -206,7 +206,7 @@ def _act(
 ) -> int:
     """Patch what CHECK flags, as the paper's experiments do: alert = 1, and no early exit."""
     line, track, solved = run.line, run.track, 0
-    finding = largest(found, line.tolerance)
+    finding = flag_largest(found, line.tolerance)
     if finding is not None:
         length = line.step.size(finding, line.tolerance, chunk.layout.k)
         step = float(np.copysign(length, finding.violation))
