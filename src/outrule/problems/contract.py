@@ -35,6 +35,21 @@ class Layout:
     first: int = 0  # number of the first instance, for messages
     pattern: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # m entries, as per_item
 
+    @classmethod
+    def of(
+        cls,
+        instances: Instances,
+        k: int,
+        width: int | None,
+        shared: Mapping[str, NDArray[Any]] | None = None,
+        per_instance: Mapping[str, NDArray[Any]] | None = None,
+        **per_item: NDArray[Any],
+    ) -> Layout:
+        """A layout of these instances; arrays per item have m entries where ``width`` is m."""
+        kind, first = "per_item" if width is None else "pattern", instances.first_number
+        arrays = {"shared": shared or {}, "per_instance": per_instance or {}, kind: per_item}
+        return cls(instances.offsets, k, width, first=first, **arrays)
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -194,46 +209,56 @@ class Problem(ABC):
         picks = self.pick_on_threads(instances.prediction, layout)
         return instances.origin.restore(instances.mark(picks), False)
 
+    def _with_rank(self, layout: Layout) -> Layout:
+        """The layout of a matroid, with k set to the rank: what greedy finds on equal weights."""
+        sample = layout if layout.width is None else layout.slice(0, 1)
+        probe = replace(sample, k=max(1, int(np.diff(sample.offsets).max())))
+        sizes = (self.pick(np.ones(sample.offsets[-1]), probe) >= 0).sum(axis=1)
+        return replace(layout, k=max(1, int(sizes.max())))
+
+    def _item_numbers(self, instances: Instances, n_items: int) -> NDArray[np.int32]:
+        """Which of the problem's fixed items each item on offer is.
+
+        Shape (n_items,) where every instance offers all of them, else one entry per item on offer.
+        """
+        if instances.width == n_items:
+            return np.arange(n_items, dtype=np.int32)
+        names, has = instances.names_of_items, f"{type(self).__name__} has {n_items}"
+        if instances.item is None or names is None:
+            raise DataError(f"{has} fixed items: name the item column with item=.")
+        if instances.item_names is None:
+            if len(names) != n_items:
+                raise DataError(f"{has} items, but the predictions have {len(names)}.")
+            return instances.item
+        numbers = np.asarray(instances.item_names)
+        if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= n_items:
+            allowed = f"whole numbers from 0 to {n_items - 1}"
+            raise DataError(f"{has} items, so the item column must hold {allowed}.")
+        return numbers.astype(np.int32)[instances.item]
+
+    def _check_array(
+        self, name: str, expected: str, good: Callable[[NDArray[Any]], Any], dtype: Any = None
+    ) -> NDArray[Any]:
+        """A copy of an array argument; ArgumentError if it is empty or not ``good``."""
+        try:
+            array = np.array(getattr(self, name), dtype=dtype)
+            if array.size and good(array):
+                return array
+        except (TypeError, ValueError):
+            pass
+        raise refuse_argument(getattr(self, name), name, type(self).__name__, expected)
+
+    def _check_finite(self, name: str, ndim: int, shape: str, length: int | None = None) -> Floats:
+        def good(array: Floats) -> Any:
+            right = array.ndim == ndim and length in (None, len(array))
+            return right and np.isfinite(array).all()
+
+        return self._check_array(name, f"a finite array of shape {shape}", good, np.float64)
+
 
 def count_marks(marks: Booleans, offsets: Integers) -> Integers:
     """The number of marked items of every instance; of an empty one too, unlike ``reduceat``."""
     return np.diff(np.concatenate(([0], np.cumsum(marks, dtype=np.int64)))[offsets])
-
-
-def with_rank(problem: Problem, layout: Layout) -> Layout:
-    """The layout of a matroid, with k set to the rank: what greedy finds on equal weights."""
-    sample = layout if layout.width is None else layout.slice(0, 1)
-    probe = replace(sample, k=max(1, int(np.diff(sample.offsets).max())))
-    sizes = (problem.pick(np.ones(sample.offsets[-1]), probe) >= 0).sum(axis=1)
-    return replace(layout, k=max(1, int(sizes.max())))
-
-
-def by_item(width: int | None, **arrays: NDArray[Any]) -> dict[str, Any]:
-    """Arguments of a Layout: arrays per item on offer, or per item where all offer the same."""
-    return {"per_item" if width is None else "pattern": arrays}
-
-
-def item_numbers(instances: Instances, n_items: int, owner: str) -> NDArray[np.int32]:
-    """Which of the problem's fixed items each item on offer is.
-
-    Shape (n_items,) where every instance offers all of them, else one entry per item on offer.
-    """
-    if instances.width == n_items:
-        return np.arange(n_items, dtype=np.int32)
-    names = instances.names_of_items
-    if instances.item is None or names is None:
-        raise DataError(f"{owner} has {n_items} fixed items: name the item column with item=.")
-    if instances.item_names is None:
-        if len(names) != n_items:
-            raise DataError(f"{owner} has {n_items} items, but the predictions have {len(names)}.")
-        return instances.item
-    numbers = np.asarray(instances.item_names)
-    if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= n_items:
-        raise DataError(
-            f"{owner} has {n_items} items, so the item column must hold "
-            f"whole numbers from 0 to {n_items - 1}."
-        )
-    return numbers.astype(np.int32)[instances.item]
 
 
 def number_values(
@@ -267,26 +292,3 @@ def read_column(name: str, instances: Instances) -> NDArray[Any]:
             "Every item must have a value: fill it, or drop the row."
         )
     return column
-
-
-def check_array(
-    values: Any, name: str, owner: str, expected: str, good: Callable[[NDArray[Any]], Any]
-) -> NDArray[Any]:
-    """A copy of an array argument; ArgumentError if it is empty or not ``good``."""
-    try:
-        array = np.array(values)
-        if array.size and good(array):
-            return array
-    except (TypeError, ValueError):
-        pass
-    raise refuse_argument(values, name, owner, expected)
-
-
-def check_finite(values: ArrayLike, ndim: int, name: str, owner: str, shape: str) -> Floats:
-    """A copy of an array argument of finite numbers."""
-
-    def good(array: NDArray[Any]) -> Any:
-        return array.ndim == ndim and np.isfinite(array.astype(np.float64)).all()
-
-    expected = f"a finite array of shape {shape}"
-    return check_array(values, name, owner, expected, good).astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,23 +13,52 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.problems.contract import (
-    Layout,
-    Problem,
-    Scale,
-    by_item,
-    check_finite,
-    count_marks,
-    item_numbers,
-    with_rank,
-)
+from outrule.problems.contract import Layout, Problem, Scale, count_marks
 from outrule.types import Booleans, Floats, Picks
 
 TINIEST = float(np.finfo(np.float64).tiny)
+Columns = dict[str, NDArray[Any]]
+
+
+class OneByOne(Problem):
+    """A problem whose instances are decided one after the other, in Python."""
+
+    threaded = False
+
+    @abstractmethod
+    def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
+        """The positions of the chosen items of one instance."""
+
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
+        weights = layout.scaled(weights, scale)
+        for i, part, columns in _each_instance(layout):
+            where = f"instance {layout.first + i}"
+            positions = self._choose(weights[part], columns, layout.k, where)
+            if len(positions) > layout.k:
+                raise DataError(
+                    f"{type(self).__name__} chose {len(positions)} items for {where}, more than "
+                    f"k = {layout.k}: give a larger k."
+                )
+            picks[i, : len(positions)] = positions
+
+    def _check_functions(self, columns: Any, **functions: Any) -> None:
+        owner = type(self).__name__
+        for name, value in functions.items():
+            if not callable(value):
+                raise refuse_argument(value, name, owner, "a function")
+        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+            raise refuse_argument(columns, "columns", owner, "a sequence of names of columns")
+
+
+def _each_instance(layout: Layout) -> Iterator[tuple[int, slice, Columns]]:
+    """The number of every instance, where its items are, and its part of the columns."""
+    columns = {name: layout.column(name) for name in (*layout.per_item, *layout.pattern)}
+    for i, (start, stop) in enumerate(pairwise(layout.offsets.tolist())):
+        yield i, slice(start, stop), {name: array[start:stop] for name, array in columns.items()}
 
 
 @dataclass(frozen=True, eq=False)
-class LinearProblem(Problem):
+class LinearProblem(OneByOne):
     """Choose a 0/1 vector z with A z <= b that maximises the weight of its items (HiGHS).
 
     Parameters
@@ -51,61 +81,41 @@ class LinearProblem(Problem):
     b: ArrayLike
     k: int | None = None
 
-    threaded = False  # HiGHS has its own threads
-
     def __post_init__(self) -> None:
-        A = check_finite(self.A, 2, "A", "LinearProblem", "(c, m)")
-        shape = f"({A.shape[0]},)"
-        b = check_finite(self.b, 1, "b", "LinearProblem", shape)
-        if len(b) != len(A):
-            raise refuse_argument(self.b, "b", "LinearProblem", f"a finite array of shape {shape}")
+        A = self._check_finite("A", 2, "(c, m)")
+        b = self._check_finite("b", 1, f"({len(A)},)", len(A))
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "b", b)
         if self.k is not None:
             check_number(self.k, "k", "LinearProblem", 1, low_open=False, integer=True)
         else:
-            largest = self._solve_one(np.ones(A.shape[1]), np.arange(A.shape[1]), "the whole")
-            object.__setattr__(self, "k", max(1, int(largest.sum())))
+            m = A.shape[1]
+            largest = self._choose(np.ones(m), {"item": np.arange(m)}, m, "any instance")
+            object.__setattr__(self, "k", max(1, len(largest)))
 
     def lay(self, instances: Instances) -> Layout:
-        items = item_numbers(instances, np.shape(self.A)[1], "LinearProblem")
-        structure = by_item(instances.width, item=items)
-        first = instances.first_number
-        return Layout(instances.offsets, self.k or 1, instances.width, first=first, **structure)
+        item = self._item_numbers(instances, np.shape(self.A)[1])
+        return Layout.of(instances, self.k or 1, instances.width, item=item)
 
-    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
-        weights, every = layout.scaled(weights, scale), layout.column("item")
-        for i, part, _ in _each_instance(layout):
-            where = f"instance {layout.first + i} of"
-            positions = np.flatnonzero(self._solve_one(weights[part], every[part], where))
-            if len(positions) > layout.k:
-                raise DataError(
-                    f"a decision of LinearProblem has {len(positions)} items, more than k = "
-                    f"{layout.k}: give a larger k, or none."
-                )
-            picks[i, : len(positions)] = positions
-
-    def _solve_one(self, weights: Floats, items: NDArray[Any], where: str) -> Booleans:
+    def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         from scipy.optimize import Bounds, LinearConstraint, milp  # heavy, and only needed here
 
-        A, b = np.asarray(self.A)[:, items], np.asarray(self.b)
-        failure = DataError(f"no 0/1 vector satisfies A z <= b for {where} LinearProblem.")
-        if not len(items):
-            if (b < 0).any():
-                raise failure
-            return np.zeros(0, dtype=np.bool_)
-        # An item that only uses up capacity and is worth nothing is left out.
-        useless = (weights <= 0) & (A >= 0).all(axis=0)
-        answer = milp(
-            -weights / max(np.abs(weights).max(), TINIEST),  # its tolerances are absolute
-            integrality=np.ones(len(items), dtype=np.int64),
-            bounds=Bounds(0, np.where(useless, 0.0, 1.0)),
-            constraints=LinearConstraint(A, -np.inf, b),
-            options={"mip_rel_gap": 0.0},
-        )
-        if answer.x is None:
-            raise failure
-        return np.asarray(answer.x > 0.5)
+        A, b, chosen = np.asarray(self.A)[:, columns["item"]], np.asarray(self.b), None
+        if not len(weights):
+            chosen = np.zeros(0) if (b >= 0).all() else None
+        else:
+            # An item that only uses up capacity and is worth nothing is left out.
+            useless = (weights <= 0) & (A >= 0).all(axis=0)
+            chosen = milp(
+                -weights / max(np.abs(weights).max(), TINIEST),  # its tolerances are absolute
+                integrality=np.ones(len(weights), dtype=np.int64),
+                bounds=Bounds(0, np.where(useless, 0.0, 1.0)),
+                constraints=LinearConstraint(A, -np.inf, b),
+                options={"mip_rel_gap": 0.0},
+            ).x
+        if chosen is None:
+            raise DataError(f"no 0/1 vector satisfies A z <= b of LinearProblem for {where}.")
+        return np.flatnonzero(chosen > 0.5)
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
         A, b = np.asarray(self.A), np.asarray(self.b)[:, None]
@@ -118,7 +128,7 @@ class LinearProblem(Problem):
 
 
 @dataclass(frozen=True, eq=False)
-class Matroid(Problem):
+class Matroid(OneByOne):
     """Choose an independent set of any matroid, given as a function; the optimiser is greedy.
 
     Parameters
@@ -139,32 +149,27 @@ class Matroid(Problem):
     independent: Callable[..., bool]
     columns: Sequence[str] = ()
 
-    threaded = False
-
     def __post_init__(self) -> None:
-        _check_function(self.independent, "independent", "Matroid")
-        _check_columns(self.columns, "Matroid")
+        self._check_functions(self.columns, independent=self.independent)
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
         width = instances.width if set(columns) <= {"item"} else None
-        return with_rank(self, Layout(instances.offsets, 0, width, columns))
+        return self._with_rank(Layout(instances.offsets, 0, width, columns))
 
-    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
-        weights = layout.scaled(weights, scale)
-        for i, part, columns in _each_instance(layout):
-            chosen: list[int] = []
-            for position in np.argsort(-weights[part], kind="stable").tolist():
-                if weights[part][position] <= 0 or len(chosen) == layout.k:
-                    break
-                trial = sorted([*chosen, position])
-                if self.independent(np.asarray(trial), **columns):
-                    chosen = trial
-            picks[i, : len(chosen)] = chosen
+    def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
+        chosen: list[int] = []
+        for position in np.argsort(-weights, kind="stable").tolist():
+            if weights[position] <= 0 or len(chosen) == k:
+                break
+            trial = sorted([*chosen, position])
+            if self.independent(np.asarray(trial), **columns):
+                chosen = trial
+        return chosen
 
 
 @dataclass(frozen=True, eq=False)
-class Oracle(Problem):
+class Oracle(OneByOne):
     """Choose whatever the caller's own optimiser chooses.
 
     Parameters
@@ -195,40 +200,27 @@ class Oracle(Problem):
     columns: Sequence[str] = ()
     feasible_set: Callable[..., bool] | None = None
 
-    threaded = False
-
     def __post_init__(self) -> None:
-        _check_function(self.function, "function", "Oracle")
         check_number(self.k, "k", "Oracle", 1, low_open=False, integer=True)
         check_number(self.ratio, "ratio", "Oracle", 0, 1)
-        _check_columns(self.columns, "Oracle")
-        if self.feasible_set is not None:
-            _check_function(self.feasible_set, "feasible_set", "Oracle")
+        given = {} if self.feasible_set is None else {"feasible_set": self.feasible_set}
+        self._check_functions(self.columns, function=self.function, **given)
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
         first = instances.first_number
         return Layout(instances.offsets, self.k, instances.width, columns, first=first)
 
-    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
-        weights = layout.scaled(weights, scale)
-        for i, part, columns in _each_instance(layout):
-            size = part.stop - part.start
-            if size == 0:
-                continue
-            marks = np.asarray(self.function(weights[part].copy(), **columns))
-            if marks.dtype != np.bool_ or marks.shape != (size,):
-                raise DataError(
-                    f"the function of Oracle returned {marks.dtype} of shape {marks.shape} for "
-                    f"instance {layout.first + i}. It must return booleans of shape ({size},)."
-                )
-            positions = np.flatnonzero(marks)
-            if len(positions) > self.k:
-                raise DataError(
-                    f"the function of Oracle chose {len(positions)} items for instance "
-                    f"{layout.first + i}, more than k = {self.k}."
-                )
-            picks[i, : len(positions)] = positions
+    def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
+        if not len(weights):
+            return ()
+        marks = np.asarray(self.function(weights.copy(), **columns))
+        if marks.dtype != np.bool_ or marks.shape != weights.shape:
+            raise DataError(
+                f"the function of Oracle returned {marks.dtype} of shape {marks.shape} for "
+                f"{where}. It must return booleans of shape {weights.shape}."
+            )
+        return np.flatnonzero(marks)
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
         good = np.asarray(count_marks(marks, layout.offsets) <= self.k)
@@ -236,20 +228,3 @@ class Oracle(Problem):
             for i, part, columns in _each_instance(layout):
                 good[i] &= bool(self.feasible_set(marks[part], **columns))
         return good
-
-
-def _check_function(value: Any, name: str, owner: str) -> None:
-    if not callable(value):
-        raise refuse_argument(value, name, owner, "a function")
-
-
-def _check_columns(value: Any, owner: str) -> None:
-    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
-        raise refuse_argument(value, "columns", owner, "a sequence of names of columns")
-
-
-def _each_instance(layout: Layout) -> Iterator[tuple[int, slice, dict[str, NDArray[Any]]]]:
-    """The number of every instance, where its items are, and its part of the columns."""
-    for i, (start, stop) in enumerate(pairwise(layout.offsets.tolist())):
-        part = slice(start, stop)
-        yield i, part, {name: array[part] for name, array in layout.per_item.items()}

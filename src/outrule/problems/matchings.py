@@ -14,16 +14,7 @@ from outrule import kernels
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.problems import large_graphs
-from outrule.problems.contract import (
-    Layout,
-    Problem,
-    Scale,
-    by_item,
-    check_array,
-    item_numbers,
-    number_values,
-    read_column,
-)
+from outrule.problems.contract import Layout, Problem, Scale, number_values, read_column
 from outrule.types import Floats, Picks
 
 
@@ -46,7 +37,7 @@ class Graph(Problem):
             raise refuse_argument(self.edges, "edges", owner, "pairs of nodes")
         if self.edges is not None:
             expected = "a non-empty sequence of pairs of two different nodes 0, 1, ..."
-            pairs = check_array(self.edges, "edges", owner, expected, _are_edges)
+            pairs = self._check_array("edges", expected, _are_edges)
             object.__setattr__(self, "edges", tuple((int(u), int(v)) for u, v in pairs))
         elif [type(name) for name in self.columns or ()] != [str, str]:
             raise refuse_argument(self.columns, "columns", owner, "the names of two columns")
@@ -93,11 +84,10 @@ class Graph(Problem):
                 )
             width, u, v = None, *ends
         else:
-            items = item_numbers(instances, len(self._numbered), type(self).__name__)
+            items = self._item_numbers(instances, len(self._numbered))
             nodes = np.full(len(instances), self.n_nodes)
             width, u, v = instances.width, *self._numbered[items].T.copy()
-        edges = by_item(width, u=u, v=v)
-        return Layout(instances.offsets, 0, width, per_instance={"n_nodes": nodes}, **edges)
+        return Layout.of(instances, 0, width, per_instance={"n_nodes": nodes}, u=u, v=v)
 
 
 def _are_edges(pairs: NDArray[Any]) -> Any:
@@ -212,14 +202,13 @@ class Assignment(Problem):
             width = None
         else:
             shape = (int(self.rows), int(self.columns))
-            items = item_numbers(instances, shape[0] * shape[1], "Assignment")
+            items = self._item_numbers(instances, shape[0] * shape[1])
             row, column = items // shape[1], items % shape[1]
             n_rows, n_columns = (np.full(len(instances), side) for side in shape)
             width = instances.width
         k = int(np.minimum(n_rows, n_columns).max())
         sizes = {"n_rows": n_rows, "n_columns": n_columns}
-        pairs = by_item(width, row=row, column=column)
-        return Layout(instances.offsets, k, width, per_instance=sizes, **pairs)
+        return Layout.of(instances, k, width, per_instance=sizes, row=row, column=column)
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         if layout.width is None:

@@ -16,17 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from outrule import kernels
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.problems.contract import (
-    Layout,
-    Problem,
-    Scale,
-    by_item,
-    check_array,
-    check_finite,
-    item_numbers,
-    read_column,
-    with_rank,
-)
+from outrule.problems.contract import Layout, Problem, Scale, read_column
 from outrule.problems.matchings import Graph
 from outrule.types import Floats, Integers, Picks
 
@@ -81,7 +71,7 @@ class PartitionMatroid(Problem):
 
     def __post_init__(self) -> None:
         if not isinstance(self.groups, str):
-            object.__setattr__(self, "groups", _numbers(self.groups, "groups", "PartitionMatroid"))
+            object.__setattr__(self, "groups", _numbers(self, "groups"))
         table = self.capacity if isinstance(self.capacity, Mapping) else {"": self.capacity}
         for value in table.values():
             check_number(value, "capacity", "PartitionMatroid", 0, low_open=False, integer=True)
@@ -90,13 +80,12 @@ class PartitionMatroid(Problem):
         if isinstance(self.groups, str):
             column, width = read_column(self.groups, instances), None
         else:
-            items = item_numbers(instances, len(self.groups), "PartitionMatroid")
+            items = self._item_numbers(instances, len(self.groups))
             column, width = np.asarray(self.groups)[items], instances.width
         names, code = np.unique(column, return_inverse=True)
         capacity = np.asarray([self._capacity_of(name) for name in names.tolist()], dtype=np.int64)
-        group = by_item(width, group=code.astype(np.int32))
-        shared = {"capacity": capacity}
-        return with_rank(self, Layout(instances.offsets, 0, width, shared=shared, **group))
+        shared, group = {"capacity": capacity}, code.astype(np.int32)
+        return self._with_rank(Layout.of(instances, 0, width, shared, group=group))
 
     def _capacity_of(self, group: Any) -> int:
         if not isinstance(self.capacity, Mapping):
@@ -125,7 +114,7 @@ class GraphicMatroid(Graph):
     """
 
     def lay(self, instances: Instances) -> Layout:
-        return with_rank(self, self.lay_edges(instances))
+        return self._with_rank(self.lay_edges(instances))
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         weights = layout.scaled(weights, scale)
@@ -159,9 +148,8 @@ class FixedMatroid(Problem):
 
     def lay(self, instances: Instances) -> Layout:
         _, numbers, _ = self._kernel()
-        items = item_numbers(instances, len(numbers), type(self).__name__)
-        structure = by_item(instances.width, number=numbers[items])
-        return with_rank(self, Layout(instances.offsets, 0, instances.width, **structure))
+        number = numbers[self._item_numbers(instances, len(numbers))]
+        return self._with_rank(Layout.of(instances, 0, instances.width, number=number))
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         pick, _, arguments = self._kernel()
@@ -192,7 +180,7 @@ class LaminarMatroid(FixedMatroid):
     def __post_init__(self) -> None:
         owner = "LaminarMatroid"
         sets = _check_sets(self.sets, self.n_items, owner)
-        capacity = _numbers(self.capacity, "capacity", owner)
+        capacity = _numbers(self, "capacity")
         if len(capacity) != len(sets):
             raise refuse_argument(self.capacity, "capacity", owner, f"{len(sets)} ints, one a set")
         for one, other in combinations(map(set, sets), 2):
@@ -271,7 +259,7 @@ class LinearMatroid(FixedMatroid):
     tolerance: float = 1e-9
 
     def __post_init__(self) -> None:
-        vectors = check_finite(self.vectors, 2, "vectors", "LinearMatroid", "(m, d)")
+        vectors = self._check_finite("vectors", 2, "(m, d)")
         check_number(self.tolerance, "tolerance", "LinearMatroid", 0, 1, high_open=True)
         vectors.flags.writeable = False
         object.__setattr__(self, "vectors", vectors)
@@ -282,12 +270,12 @@ class LinearMatroid(FixedMatroid):
         return kernels.independence.linear_ragged, items, (vectors, self.tolerance)
 
 
-def _numbers(values: Any, name: str, owner: str) -> tuple[int, ...]:
+def _numbers(problem: Problem, name: str) -> tuple[int, ...]:
     def good(array: NDArray[Any]) -> Any:
         return array.ndim == 1 and array.dtype.kind in "iu" and array.min() >= 0
 
     expected = "a non-empty sequence of ints from 0"
-    return tuple(check_array(values, name, owner, expected, good).tolist())
+    return tuple(problem._check_array(name, expected, good).tolist())
 
 
 def _check_sets(values: Any, n_items: int, owner: str) -> tuple[tuple[int, ...], ...]:
