@@ -123,7 +123,7 @@ class PrivateReuse(Check):
         noise, sought = audit.sensitivity / self.budget_per_look(rounds), self.alert * tolerance
         if noise > sought:
             raise DataError(
-                f"PrivateReuse would decide by noise: over {rounds} rounds its scale is "
+                f"PrivateReuse would decide by noise: with max_rounds={rounds} its scale is "
                 f"{noise:.3g}, and violations of {sought:.3g} are looked for. Give about "
                 f"{noise / sought:.3g} times as many instances, fewer max_rounds, more privacy or "
                 "a larger epsilon."

@@ -147,7 +147,7 @@ def open_source(
     """The data that a CHECK uses, and the validation part if it has one."""
     if isinstance(check, FreshBatches):
         if check.size > len(instances):
-            expected = f"at most the {len(instances)} instances there are"
+            expected = f"at most {len(instances)}, the number of instances"
             raise refuse_argument(check.size, "size", "FreshBatches", expected)
         return FreshData(instances, start, problem, rules, check.size), None
     if not isinstance(check, Reuse) or check.validation is None:
@@ -170,7 +170,7 @@ def _set_aside(instances: Instances, fraction: float, generator: np.random.Gener
     n_aside = max(1, round(fraction * n_groups))
     if n_aside >= n_groups:
         raise DataError(
-            f"a validation part of {fraction:g} leaves none of the {n_groups} instances "
-            "(or clusters) to fit on."
+            f"a validation part of {fraction:g} leaves nothing to fit on: the number of instances "
+            f"(or clusters) is {n_groups}. Give more data, or a smaller part."
         )
     return np.isin(group, generator.permutation(n_groups)[:n_aside])

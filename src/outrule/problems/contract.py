@@ -33,7 +33,6 @@ class Layout:
     per_instance: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     shared: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # the same for all instances
     first: int = 0  # number of the first instance, for messages
-    pattern: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # m entries, as per_item
 
     @classmethod
     def of(
@@ -41,14 +40,15 @@ class Layout:
         instances: Instances,
         k: int,
         width: int | None,
-        shared: Mapping[str, NDArray[Any]] | None = None,
+        shared: dict[str, NDArray[Any]] | None = None,
         per_instance: Mapping[str, NDArray[Any]] | None = None,
         **per_item: NDArray[Any],
     ) -> Layout:
         """A layout of these instances; arrays per item have m entries where ``width`` is m."""
-        kind, first = "per_item" if width is None else "pattern", instances.first_number
-        arrays = {"shared": shared or {}, "per_instance": per_instance or {}, kind: per_item}
-        return cls(instances.offsets, k, width, first=first, **arrays)
+        kept = (shared or {}) | ({} if width is None else per_item)
+        own = per_item if width is None else {}
+        first = instances.first_number
+        return cls(instances.offsets, k, width, own, per_instance or {}, kept, first)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -84,9 +84,9 @@ class Layout:
 
     def column(self, name: str) -> NDArray[Any]:
         """An array with one entry per item on offer."""
-        if name in self.pattern:
-            return np.tile(self.pattern[name], len(self))
-        return self.per_item[name]
+        if name in self.per_item:
+            return self.per_item[name]
+        return np.tile(self.shared[name], len(self))
 
     def new_picks(self) -> Picks:
         """An empty table of decisions."""
@@ -223,17 +223,18 @@ class Problem(ABC):
         """
         if instances.width == n_items:
             return np.arange(n_items, dtype=np.int32)
-        names, has = instances.names_of_items, f"{type(self).__name__} has {n_items}"
+        has = f"{type(self).__name__} has {n_items} item{'s' * (n_items != 1)}"
+        names = instances.names_of_items
         if instances.item is None or names is None:
-            raise DataError(f"{has} fixed items: name the item column with item=.")
+            raise DataError(f"{has}: name the item column with item=.")
         if instances.item_names is None:
             if len(names) != n_items:
-                raise DataError(f"{has} items, but the predictions have {len(names)}.")
+                raise DataError(f"{has}, but the predictions have {len(names)}.")
             return instances.item
         numbers = np.asarray(instances.item_names)
         if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= n_items:
             allowed = f"whole numbers from 0 to {n_items - 1}"
-            raise DataError(f"{has} items, so the item column must hold {allowed}.")
+            raise DataError(f"{has}, so the item column must hold {allowed}.")
         return numbers.astype(np.int32)[instances.item]
 
     def _check_array(

@@ -52,7 +52,7 @@ class OneByOne(Problem):
 
 def _each_instance(layout: Layout) -> Iterator[tuple[int, slice, Columns]]:
     """The number of every instance, where its items are, and its part of the columns."""
-    columns = {name: layout.column(name) for name in (*layout.per_item, *layout.pattern)}
+    columns = {name: layout.column(name) for name in (*layout.per_item, *layout.shared)}
     for i, (start, stop) in enumerate(pairwise(layout.offsets.tolist())):
         yield i, slice(start, stop), {name: array[start:stop] for name, array in columns.items()}
 

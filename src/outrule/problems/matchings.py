@@ -139,7 +139,7 @@ class Matching(Graph):
             kernels.matching.match_ragged(weights, layout.offsets, u, v, nodes, picks)
         else:
             rows, scales = layout.rows(weights, scale)
-            u, v = layout.pattern["u"], layout.pattern["v"]
+            u, v = layout.shared["u"], layout.shared["v"]
             kernels.matching.match_dense(rows, scales, u, v, int(nodes[0]), picks)
 
 
