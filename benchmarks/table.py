@@ -61,12 +61,12 @@ def main() -> None:
         spec = outrule.read_spec(spec_path)
         write(table, 1000)  # compiles
         few = spec.instances(read_table(table))
-        spec.calibrator(few).fit(few)
+        outrule.DecisionCalibrator.from_spec(spec, few).fit(few)
         write(table, n)
         clock = [time.perf_counter()]
         instances = spec.instances(read_table(table))
         clock.append(time.perf_counter())
-        calibrator = spec.calibrator(instances)
+        calibrator = outrule.DecisionCalibrator.from_spec(spec, instances)
         prepare(instances, calibrator.problem, calibrator.rules)
         clock.append(time.perf_counter())
         calibrator.fit(instances)

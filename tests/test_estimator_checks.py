@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 import outrule
-from outrule.data import frames
+from outrule.estimators.frames import restore
 from outrule.estimators.predictor import CalibratedPredictor
 
 NOT_FOR_THE_CALIBRATOR = {
@@ -80,7 +80,7 @@ def squash(X):
         numbers = np.asarray(X).astype(np.float64)
     except TypeError:
         return X
-    return frames.restore(np.where(np.isfinite(numbers), expit(numbers), numbers), X)
+    return restore(np.where(np.isfinite(numbers), expit(numbers), numbers), X)
 
 
 def spread(y, X):

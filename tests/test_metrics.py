@@ -1,4 +1,4 @@
-"""The measures against closed forms by hand, in arrays and in tables of any row order."""
+"""The measures against numbers worked out manually, in arrays and in tables of any row order."""
 
 import numpy as np
 import polars as pl
@@ -40,7 +40,7 @@ def test_predicted_value_is_the_same_of_the_predictions():
     assert metrics.predicted_value(PREDICTIONS, decisions=DECISIONS) == (1.5 + 0.5) / 2
 
 
-def test_violation_is_value_less_predicted_value():
+def test_violation_is_value_minus_predicted_value():
     assert metrics.violation(PREDICTIONS, OUTCOMES, decisions=DECISIONS) == 1.25 - 1.0
 
 
@@ -95,14 +95,14 @@ def test_per_entry_counts_only_items_on_offer():
     assert metrics.value(instances, decisions=DECISIONS & available) == (1.0 + 0.0) / 2
 
 
-def test_values_of_rules_by_hand():
+def test_values_of_rules_are_means_of_their_outcomes():
     rules = [outrule.Fixed(0), outrule.Fixed(1), outrule.Multiplier([1, 1, 0], name="never 2")]
     values = metrics.values_of_rules(BEST, rules, PREDICTIONS, OUTCOMES)
     assert list(values) == ["always 0", "always 1", "never 2"]
     assert list(values.values()) == pytest.approx([0.625, 0.5, 0.625])
 
 
-def test_violations_by_hand_before_and_after():
+def test_violations_before_and_after():
     rules = [outrule.Fixed(1)]
     before = metrics.violations(BEST, rules, PREDICTIONS, OUTCOMES)
     assert before == pytest.approx({"always 1": (-0.25 + 0.5) / 2, "optimiser": (-0.5 - 0.5) / 2})
@@ -153,9 +153,9 @@ def test_gap_and_improvement_are_those_of_the_certificate(value_range):
 
 def test_what_is_wrong_with_the_input_is_said():
     instances = outrule.Instances.from_arrays(PREDICTIONS, OUTCOMES)
-    with pytest.raises(DataError, match="must be a part of them"):
+    with pytest.raises(DataError, match="which must already contain it"):
         metrics.value(instances, OUTCOMES, decisions=DECISIONS)
-    with pytest.raises(DataError, match="must hold booleans"):
+    with pytest.raises(DataError, match=r"decisions must be booleans. Got float64 instead"):
         metrics.value(instances, decisions=DECISIONS.astype(float))
     with pytest.raises(DataError, match=r"must have shape \(2, 3\)"):
         metrics.value(instances, decisions=DECISIONS[:1])

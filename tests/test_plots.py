@@ -1,5 +1,7 @@
 """The plots: the figures of the summary stand on the axes, and nothing else changes."""
 
+import subprocess
+import sys
 import warnings
 
 import matplotlib
@@ -22,7 +24,14 @@ from outrule.reporting.summary import summarise
 
 matplotlib.use("agg")
 
-ALL = [plots.values, plots.forest, plots.violations, plots.promises, plots.rounds, plots.ledger]
+ALL = [
+    plots.values,
+    plots.forest,
+    plots.violations,
+    plots.predicted_vs_realised,
+    plots.rounds,
+    plots.ledger,
+]
 LIMITED = [plots.forest, plots.violations, plots.ledger]
 
 
@@ -109,15 +118,15 @@ def test_the_forest_tells_verdicts_apart_by_shape_and_fill(summary, ax):
     assert len(looks) == 3
 
 
-def test_violations_stand_before_and_after(summary, ax):
+def test_violations_are_drawn_before_and_after(summary, ax):
     plots.violations(summary, ax, limit=4)
     rows = sorted(summary["violations"], key=lambda row: -abs(row["before"]["mean"]))[:4]
     expected = [row[when]["mean"] for row in rows for when in ("before", "after")]
     assert [x for x, _ in marks(ax)] == expected
 
 
-def test_promises_are_two_pairs(summary, ax):
-    plots.promises(summary, ax)
+def test_predicted_and_realised_are_two_pairs(summary, ax):
+    plots.predicted_vs_realised(summary, ax)
     rows = summary["promises"]
     expected = [rows[when][what] for when in rows for what in ("predicted", "realised")]
     assert [x for x, _ in marks(ax)] == expected
@@ -170,3 +179,34 @@ def test_what_is_no_summary_is_refused(plot, ax):
 def test_a_limit_below_one_is_refused(plot, summary, ax):
     with pytest.raises(ArgumentError, match=r"'limit' argument of .* must be an int of at least 1"):
         plot(summary, ax, limit=0)
+
+
+WITHOUT_MATPLOTLIB = """
+import importlib, sys
+
+sys.modules["matplotlib"] = None
+import outrule
+
+training, held_out = (outrule.worlds.two_arms(500, seed) for seed in (0, 1))
+calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)]).fit(*training)
+outrule.certify(calibrator, *held_out)
+summary = outrule.summarise(calibrator, outrule.Instances.from_arrays(*held_out))
+assert outrule.report(summary).startswith("<!doctype html>")
+for use in (
+    lambda: outrule.plots.values(summary),
+    lambda: outrule.plots.rounds(summary),
+    lambda: importlib.import_module("outrule.evaluation"),
+):
+    try:
+        use()
+    except outrule.ArgumentError as error:
+        print(error)
+"""
+
+
+def test_only_plots_and_the_evaluation_need_matplotlib_and_they_say_how_to_install_it():
+    run = [sys.executable, "-c", WITHOUT_MATPLOTLIB]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    message = "Plots need matplotlib, which is not installed. Run: pip install 'outrule[plots]'"
+    assert done.stdout.splitlines() == 3 * [message]

@@ -17,7 +17,7 @@ STEPS = [outrule.FixedStep(), outrule.LineSearch()]
 
 
 def heaviest_alone(weights):
-    """An approximate optimiser where two items may be chosen: the heaviest is worth a half."""
+    """An approximate optimiser where two items may be chosen: the heaviest alone has ratio 1/2."""
     marks = np.zeros(len(weights), dtype=bool)
     marks[np.argmax(weights)] = weights.max() > 0
     return marks
@@ -47,7 +47,7 @@ def the_two_heaviest(view):
 
 
 def draw(name, seed):
-    """Predictions with a bias of each item's own, that rules can exploit."""
+    """Predictions with a different bias for each item, which rules can exploit."""
     generator = np.random.default_rng(seed)
     n = 12 if name in SLOW else 80
     predictions = generator.random((n, 6))
@@ -113,7 +113,7 @@ def check_the_inequality(problem, rules, original, outcomes, p):
     violations = outrule.metrics.violations(problem, rules, original, outcomes, calibrated=p)
     ratio = problem.ratio
     for name, value in values.items():
-        # The excess, predicted less realised value, is the violation with its sign turned.
+        # The excess, predicted minus realised value, is minus the violation.
         bound = ratio * violations[name] - violations["optimiser"]
         assert ratio * value - reference.value(outcomes, decisions) <= bound + 1e-9
 
@@ -123,7 +123,7 @@ def check_the_inequality(problem, rules, original, outcomes, p):
 
 @pytest.mark.parametrize("step", STEPS, ids=["fixed step", "line search"])
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_the_optimiser_is_worth_as_much_as_the_best_rule(name, step):
+def test_the_optimiser_is_as_good_as_the_best_rule(name, step):
     rules, predictions, outcomes = draw(name, 1)
     epsilon = 0.3 if name in SLOW else 0.06
     fitted = check_the_guarantee(PROBLEMS[name], rules, predictions, outcomes, epsilon, step)
@@ -132,7 +132,7 @@ def test_the_optimiser_is_worth_as_much_as_the_best_rule(name, step):
 
 @pytest.mark.parametrize("step", STEPS, ids=["fixed step", "line search"])
 @pytest.mark.parametrize("cost", [None, 0.1, 0.3])
-def test_the_optimiser_is_worth_as_much_as_the_best_rule_on_the_simplex(cost, step):
+def test_the_optimiser_is_as_good_as_the_best_rule_on_the_simplex(cost, step):
     problem, rules, predictions, outcomes = classes(cost, 1)
     fitted = check_the_guarantee(problem, rules, predictions, outcomes, 0.02, step)
     assert fitted.patches_
@@ -208,7 +208,7 @@ def test_the_line_search_drop_is_exact_where_nothing_is_clipped():
         assert drop == pytest.approx(abs(row.violation * row.step), abs=1e-10)
 
 
-# --- the worlds of the paper ---------------------------------------------------------------------
+# --- the examples of the paper -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step", STEPS, ids=["fixed step", "line search"])

@@ -1,12 +1,13 @@
 """The bounds against the paper's own numbers, against each other, and against bad arguments."""
 
+import inspect
 import math
 import re
 
 import numpy as np
 import pytest
 
-from outrule import theory
+from outrule import ArgumentError, theory
 
 
 def test_tolerance_and_guarantee_are_inverse_of_each_other():
@@ -315,154 +316,67 @@ def test_whole_counts_are_not_rounded_up_by_the_last_bit(bound):
         assert found == 40 * tenth
 
 
-IN_UNIT = "a float in (0, 1]"
-INSIDE = "a float in (0, 1)"
-COUNT = "an int of at least 1"
-POSITIVE = "a float greater than 0"
-NOT_NEGATIVE = "a float of at least 0"
-RULES = "an int of at least 2"
+# --- bad arguments -------------------------------------------------------------------------------
 
-REFUSED = [
-    ("tolerance", {"epsilon": 0.1}, {"epsilon": (-0.1, IN_UNIT), "ratio": (2.0, IN_UNIT)}),
-    ("guarantee", {"tolerance": 0.1}, {"tolerance": (0, IN_UNIT), "ratio": (0, IN_UNIT)}),
-    (
-        "alpha_matching",
-        {"tolerance": 0.1, "n_items": 4},
-        {"tolerance": (1.5, IN_UNIT), "n_items": (0, COUNT)},
-    ),
-    (
-        "alpha_matroid",
-        {"tolerance": 0.1, "rank": 4},
-        {"tolerance": (math.nan, IN_UNIT), "rank": (2.5, COUNT)},
-    ),
-    ("alpha_best_action", {"tolerance": 0.1}, {"tolerance": ("0.1", IN_UNIT)}),
-    ("fixed_step", {"tolerance": 0.1, "k": 1}, {"tolerance": (-1, IN_UNIT), "k": (0, COUNT)}),
-    (
-        "potential_drop",
-        {"violation": 0.1, "step": 0.1, "mean_size": 1},
-        {
-            "violation": (math.inf, "a finite float"),
-            "step": (-0.1, NOT_NEGATIVE),
-            "mean_size": (0, POSITIVE),
-        },
-    ),
-    (
-        "line_search_step",
-        {"violation": 0.1, "mean_size": 1},
-        {"violation": (None, "a finite float"), "mean_size": (-2.0, POSITIVE)},
-    ),
-    (
-        "rounds",
-        LOOP,
-        {
-            "squared_error": (-1, NOT_NEGATIVE),
-            "k": (0, COUNT),
-            "tolerance": (0, IN_UNIT),
-            "alert": (0.25, "a float in (0.25, 1]"),
-        },
-    ),
-    (
-        "rounds_line_search",
-        LOOP,
-        {
-            "squared_error": (-1, NOT_NEGATIVE),
-            "k": (True, COUNT),
-            "tolerance": (0, IN_UNIT),
-            "alert": (0, IN_UNIT),
-        },
-    ),
-    (
-        "batch_size",
-        BATCH,
-        {
-            "k": (0, COUNT),
-            "tolerance": (0, IN_UNIT),
-            "n_tests": (0, COUNT),
-            "rounds": (0, COUNT),
-            "delta": (1, INSIDE),
-            "margin": (0, IN_UNIT),
-        },
-    ),
-    (
-        "fresh_samples",
-        FRESH,
-        {
-            "squared_error": (-1, NOT_NEGATIVE),
-            "k": (0, COUNT),
-            "tolerance": (0, IN_UNIT),
-            "n_tests": (0, COUNT),
-            "delta": (0, INSIDE),
-            "alert": (0.1, "a float in (0.25, 1]"),
-            "margin": (1.1, IN_UNIT),
-        },
-    ),
-    (
-        "adaptive_samples",
-        ADAPTIVE,
-        {
-            "squared_error": (-1, NOT_NEGATIVE),
-            "size": (0, COUNT),
-            "epsilon": (2, IN_UNIT),
-            "n_rules": (0, COUNT),
-            "delta": (0, INSIDE),
-        },
-    ),
-    (
-        "commit_samples",
-        COMMIT,
-        {"k": (0, COUNT), "epsilon": (0, IN_UNIT), "n_rules": (0, COUNT), "delta": (1, INSIDE)},
-    ),
-    (
-        "worst_case_samples_matching",
-        NODES,
-        {"n_nodes": (0, COUNT), "epsilon": (0, IN_UNIT), "n_rules": (1, RULES)},
-    ),
-    (
-        "worst_case_samples_best_action",
-        ITEMS,
-        {"n_items": (0, COUNT), "epsilon": (0, IN_UNIT), "n_rules": (1, RULES)},
-    ),
-    (
-        "worst_case_samples_rejection",
-        {"epsilon": 0.2, "n_rules": 99},
-        {"epsilon": (0, IN_UNIT), "n_rules": (1, RULES)},
-    ),
-    (
-        "worst_case_samples_matroid",
-        MATROID,
-        {
-            "n_items": (0, COUNT),
-            "rank": (0, COUNT),
-            "epsilon": (0, IN_UNIT),
-            "n_rules": (1, RULES),
-        },
-    ),
-    (
-        "worst_case_commit_samples",
-        SIZE,
-        {"size": (0, COUNT), "epsilon": (0, IN_UNIT), "n_rules": (1, RULES)},
-    ),
-]
+GOOD = {
+    theory.tolerance: {"epsilon": 0.1, "ratio": 0.5},
+    theory.guarantee: {"tolerance": 0.1, "ratio": 0.5},
+    theory.alpha_matching: {"tolerance": 0.1, "n_items": 4},
+    theory.alpha_matroid: {"tolerance": 0.1, "rank": 4},
+    theory.alpha_best_action: {"tolerance": 0.1},
+    theory.fixed_step: {"tolerance": 0.1, "k": 1},
+    theory.potential_drop: {"violation": 0.1, "step": 0.1, "mean_size": 1},
+    theory.line_search_step: {"violation": 0.1, "mean_size": 1},
+    **dict(BOUNDS),
+}
+
+IN_UNIT = ("a float in (0, 1]", [0, -0.1, 1.5, math.nan, "0.1"])
+COUNT = ("an int of at least 1", [0, 2.5, True])
+NOT_NEGATIVE = ("a float of at least 0", [-0.1])
+BAD = {
+    "epsilon": IN_UNIT,
+    "tolerance": IN_UNIT,
+    "ratio": IN_UNIT,
+    "margin": IN_UNIT,
+    "delta": ("a float in (0, 1)", [0, 1]),
+    "alert": ("a float in (0.25, 1]", [0.25, 1.1]),
+    "squared_error": NOT_NEGATIVE,
+    "step": NOT_NEGATIVE,
+    "violation": ("a finite float", [math.inf, None]),
+    "mean_size": ("a float greater than 0", [0, -2.0]),
+    **dict.fromkeys(("k", "n_items", "n_nodes", "rank", "size", "rounds"), COUNT),
+    **dict.fromkeys(("n_rules", "n_tests"), COUNT),
+}
 
 
-@pytest.mark.parametrize(
-    ("owner", "good", "name", "value", "expected"),
-    [
-        (owner, good, name, value, expected)
-        for owner, good, faults in REFUSED
-        for name, (value, expected) in faults.items()
-    ],
-)
-def test_a_bad_argument_is_named_with_its_function(owner, good, name, value, expected):
-    message = f"The '{name}' argument of {owner} must be {expected}. Got {value!r} instead."
-    with pytest.raises(ValueError, match=re.escape(message)):
-        getattr(theory, owner)(**(good | {name: value}))
+def faults(function, name):
+    if function is theory.rounds_line_search and name == "alert":
+        return IN_UNIT
+    if function.__name__.startswith("worst_case") and name == "n_rules":
+        return "an int of at least 2", [1]
+    return BAD[name]
 
 
-def test_every_public_function_has_its_refusals_tested():
+@pytest.mark.parametrize("function", GOOD, ids=lambda function: function.__name__)
+def test_a_bad_argument_is_named_with_its_function(function):
+    function(**GOOD[function])
+    for name in GOOD[function]:
+        expected, values = faults(function, name)
+        for value in values:
+            message = (
+                f"The '{name}' argument of {function.__name__} must be {expected}. "
+                f"Got {value!r} instead."
+            )
+            with pytest.raises(ArgumentError, match=re.escape(message)):
+                function(**(GOOD[function] | {name: value}))
+
+
+def test_every_argument_of_every_public_function_is_tested_with_bad_values():
     public = {
-        name
+        value
         for name, value in vars(theory).items()
-        if callable(value) and value.__module__ == theory.__name__ and not name.startswith("_")
+        if inspect.isfunction(value) and value.__module__ == theory.__name__ and name[0] != "_"
     }
-    assert public == {owner for owner, _, _ in REFUSED}
+    assert public == set(GOOD)
+    for function, arguments in GOOD.items():
+        assert set(arguments) == set(inspect.signature(function).parameters) - {"adaptive"}

@@ -14,7 +14,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     # What comes in, and the errors for bad input
     from outrule.errors import ArgumentError as ArgumentError, DataError as DataError
-    from outrule.data.instances import Instances as Instances, View as View
+    from outrule.data.instances import Instances as Instances
+    from outrule.data.view import View as View
 
     # What can be decided
     from outrule.problems.contract import Problem as Problem
@@ -65,9 +66,9 @@ if TYPE_CHECKING:
     from outrule.calibration.loop import Round as Round, Status as Status
 
     # What describes a fit, runs it, and reads it back
-    from outrule.model.spec import Spec as Spec, read_spec as read_spec
-    from outrule.estimators.calibrator import DecisionCalibrator as DecisionCalibrator
-    from outrule.model.codec import load as load
+    from outrule.model.spec import Spec as Spec
+    from outrule.model.spec_file import read_spec as read_spec
+    from outrule.estimators.calibrator import DecisionCalibrator as DecisionCalibrator, load as load
     from outrule.estimators.predictor import CalibratedPredictor as CalibratedPredictor
 
     # The proof

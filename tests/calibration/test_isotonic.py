@@ -239,16 +239,16 @@ def test_rules_decide_on_the_original_predictions_whatever_the_start():
 def test_a_start_that_is_missing_at_predict_is_refused():
     predictions, outcomes = draw()
     fitted = calibrator().fit(data(predictions, outcomes, start=predictions))
-    with pytest.raises(outrule.DataError, match="these instances carry no start predictions"):
+    with pytest.raises(outrule.DataError, match="these instances have no start predictions"):
         fitted.predict(predictions)
-    with pytest.raises(outrule.DataError, match="these instances carry no start predictions"):
+    with pytest.raises(outrule.DataError, match="these instances have no start predictions"):
         fitted.partial_fit(predictions, outcomes)
 
 
 def test_a_start_that_fit_did_not_have_is_refused():
     predictions, outcomes = draw()
     fitted = calibrator().fit(predictions, outcomes)
-    with pytest.raises(outrule.DataError, match="those of fit carry no: give start= for both"):
+    with pytest.raises(outrule.DataError, match="those of fit had none: give start= for both"):
         fitted.predict(data(predictions, None, start=predictions))
 
 

@@ -102,9 +102,7 @@ def test_the_loop_stops_at_max_rounds_and_says_so():
 
 
 def test_running_out_of_rounds_is_a_warning():
-    with pytest.warns(
-        ConvergenceWarning, match=r"status 'max_rounds' after 1 rounds.*Try a larger"
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"status 'max_rounds' after 1 round.*Try a larger"):
         calibrator(max_rounds=1).fit(*draw(200, 0))
 
 

@@ -3,6 +3,7 @@
 import re
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -131,7 +132,7 @@ def test_no_instances_or_no_items_are_refused(shape):
         Instances.from_arrays(np.zeros(shape))
 
 
-@pytest.mark.parametrize("predictions", [[["a", "b"]], [[1j]], [[object()]], [[10**400]]])
+@pytest.mark.parametrize("predictions", [[["a", "b"]], [[object()]], [[10**400]]])
 def test_predictions_that_are_no_numbers_are_refused(predictions):
     with refused("predictions cannot be read as numbers."):
         Instances.from_arrays(predictions)
@@ -165,7 +166,7 @@ def test_rows_of_several_lengths_and_masked_arrays_are_refused(name, words):
 def test_a_table_among_arrays_is_shown_its_own_way_in(make):
     message = (
         "predictions cannot be read as numbers. "
-        "A table with one row per item comes in through Instances.from_table."
+        "For a table with one row per item, use Instances.from_table."
     )
     with refused(message):
         Instances.from_arrays(make(TABLE))
@@ -281,7 +282,7 @@ def test_a_column_of_another_shape_is_refused():
 
 
 def test_the_name_item_is_taken():
-    with refused("column 'item' is taken: it is the number of every item. Give it another name."):
+    with refused("column 'item' is reserved for the number of every item. Give it another name."):
         Instances.from_arrays(GOOD, columns={"item": [1, 2, 3]})
 
 
@@ -426,7 +427,7 @@ def test_columns_that_polars_has_no_type_for_are_no_keys(role, values):
     frame = pd.DataFrame(TABLE).assign(strange=pd.Series(values))
     with refused(
         f"{role} column 'strange' holds Object, which cannot name the {role}s. "
-        "Turn it into text first, in pandas with .astype(str)."
+        "Turn it into strings first, in pandas with .astype(str)."
     ):
         read(frame, **{role: "strange"})
     with refused("column 'strange' holds Object. It must hold numbers."):
@@ -469,8 +470,8 @@ def test_a_key_may_have_any_name(name):
 @pytest.mark.parametrize("role", ["prediction", "instance", "item", "start", "weight", "cluster"])
 def test_an_outcome_is_a_column_of_its_own(role):
     message = (
-        "The 'outcome' argument of Instances.from_table must be a column of its own, "
-        "which no other argument names. Got 'bought' instead."
+        "The 'outcome' argument of Instances.from_table must be a column "
+        "that no other argument names. Got 'bought' instead."
     )
     with pytest.raises(ArgumentError, match=re.escape(message)):
         read(**{role: "bought"})
@@ -533,7 +534,8 @@ def test_a_table_without_rows_is_refused():
 @pytest.mark.parametrize("frame", [3, [1, 2], TABLE, "table.csv", None, np.zeros((2, 2))])
 def test_what_is_no_table_is_refused(frame):
     message = (
-        "The 'frame' argument of Instances.from_table must be a pandas, Polars or Arrow table. "
+        "The 'frame' argument of Instances.from_table must be a table of pandas, Polars, PyArrow, "
+        "DuckDB, Ibis or another library with Arrow. "
         f"Got {type(frame)!r} instead."
     )
     with pytest.raises(ArgumentError, match=re.escape(message)):
@@ -544,7 +546,7 @@ def test_what_is_no_table_is_refused(frame):
     "column", [pd.Series([0.1]), pa.array([0.1]), pa.chunked_array([[0.1]]), pl.Series([0.1])]
 )
 def test_a_single_column_is_no_table(column):
-    with pytest.raises(ArgumentError, match="must be a pandas, Polars or Arrow table"):
+    with pytest.raises(ArgumentError, match="must be a table of pandas, Polars, PyArrow"):
         Instances.from_table(column, **NAMES)
 
 
@@ -651,3 +653,23 @@ def test_a_range_far_from_zero_is_refused():
     )
     with pytest.raises(ArgumentError, match=re.escape(message)):
         Instances.from_arrays([[1e9]], value_range=(1e9, 1e9 + 1))
+
+
+class Exported:
+    """A table of another library: all that is known of it is that it exports Arrow."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize("make", [duckdb.from_arrow, Exported], ids=["duckdb", "any library"])
+def test_every_library_that_exports_arrow_has_the_same_way_in(make):
+    expected = read(pl.DataFrame(TABLE))
+    found = Instances.from_table(make(pa.table(TABLE)), **NAMES)
+    assert found.fingerprint == expected.fingerprint
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed("x")], 0.5)
+    chosen = calibrator.fit(found).decide(found)
+    assert chosen.to_list() == calibrator.decide(expected).to_list()

@@ -28,7 +28,7 @@ def test_the_rules_are_worth_having_and_calibration_is_worth_as_much(tmp_path):
     past, later, path = write_example(tmp_path)
     spec = outrule.read_spec(path)
     data = spec.instances(pl.read_csv(past))
-    calibrator = spec.calibrator(data).fit(data)
+    calibrator = outrule.DecisionCalibrator.from_spec(spec, data).fit(data)
     certificate = outrule.certify(calibrator, spec.instances(pl.read_csv(later)))
     assert certificate.verdict == "pass"
     assert certificate.best_rule.mean > certificate.plain.mean + 0.02

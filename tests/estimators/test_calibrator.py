@@ -494,7 +494,7 @@ def test_nothing_may_stand_beside_instances(name):
     predictions, outcomes = draw()
     extra = {"outcomes": outcomes, "available": outcomes > 0, "sample_weight": np.ones(200)}
     instances = outrule.Instances.from_arrays(predictions, outcomes)
-    with pytest.raises(outrule.DataError, match=f"{name} was given beside Instances"):
+    with pytest.raises(outrule.DataError, match=f"{name} was given next to Instances"):
         calibrator().fit(instances, **{name: extra[name]})
 
 
@@ -520,3 +520,16 @@ def test_predictions_outside_the_fitted_range_are_refused():
         outrule.DataError, match=r"prediction is 1.5 at instance 0, item 2, outside"
     ):
         one.predict([[0.1, 0.2, 1.5, 0.3]])
+
+
+def test_parameters_changed_after_fit_do_not_reach_the_model():
+    predictions, outcomes = outrule.worlds.two_arms(2_000, seed=0, epsilon=0.3)
+    held_out = outrule.Instances.from_arrays(*outrule.worlds.two_arms(2_000, seed=1, epsilon=0.3))
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], 0.05)
+    certificate = outrule.certify(calibrator.fit(predictions, outcomes), held_out)
+    threshold = outrule.summarise(calibrator, held_out)["model"]["threshold"]
+    calibrator.set_params(check=outrule.Reuse(alert=0.25), step=outrule.FixedStep(), epsilon=0.5)
+    outrule.verify(certificate, calibrator, held_out)
+    outrule.verify(certificate, calibrator.model_, held_out)
+    assert outrule.summarise(calibrator, held_out)["model"]["threshold"] == threshold
+    assert outrule.certify(calibrator, held_out) == certificate

@@ -459,7 +459,7 @@ def test_data_are_refused_where_they_are_wrong():
         one.fit(X[:3], Y[:3])
     with pytest.raises(outrule.DataError, match=r"weights have shape \(3,\)"):
         one.fit(X, Y, sample_weight=np.ones(3))
-    with pytest.raises(outrule.DataError, match="column 'item' is taken"):
+    with pytest.raises(outrule.DataError, match="column 'item' is reserved"):
         one.fit(pd.DataFrame(X, columns=["item", "b", "c", "d", "e"]), Y)
 
 

@@ -17,7 +17,6 @@ from hypothesis import given, settings, strategies as st
 import outrule
 import outrule.kernels
 from outrule import DataError, Instances
-from outrule.data.arrays import weights_only
 
 FIVE_CYCLE = [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)]
 DOUBLED = [(0, 1), (0, 1), (1, 2), (0, 2), (3, 2)]
@@ -208,7 +207,7 @@ def test_an_item_on_offer_that_is_worth_nothing_decides_as_one_that_is_not_on_of
 
 @every_case
 def test_k_is_the_size_of_the_largest_decision(case):
-    layout = case.problem.lay(weights_only(np.ones((3, case.n_items)), None))
+    layout = case.problem.lay(Instances.from_weights(np.ones((3, case.n_items)), None))
     assert layout.k == case.k
     assert case.sets.sum(axis=1).max() == case.k
     assert case.problem.pick(np.ones(3 * case.n_items), layout).shape == (3, case.k)
@@ -220,10 +219,10 @@ def test_feasible_agrees_with_brute_force_on_all_subsets(case):
         pytest.skip("too many subsets")
     marks = brute_force.all_rows((0, 1), case.n_items).astype(bool)
     expected = [case.test(tuple(np.flatnonzero(row))) for row in marks]
-    layout = case.problem.lay(weights_only(np.ones(marks.shape), None))
+    layout = case.problem.lay(Instances.from_weights(np.ones(marks.shape), None))
     np.testing.assert_array_equal(case.problem.feasible(marks.ravel(), layout), expected)
     mask = marks | (np.random.default_rng(2).random(marks.shape) < 0.5)
-    ragged = case.problem.lay(weights_only(np.ones(marks.shape), mask))
+    ragged = case.problem.lay(Instances.from_weights(np.ones(marks.shape), mask))
     np.testing.assert_array_equal(case.problem.feasible(marks[mask], ragged), expected)
 
 
@@ -231,7 +230,7 @@ def test_feasible_agrees_with_brute_force_on_all_subsets(case):
 def test_scaled_weights_decide_as_weights_multiplied_beforehand(case):
     weights = case.rows[:300]
     scale = np.linspace(0, 1, case.n_items) if case.n_items > 1 else np.array([0.5])
-    layout = case.problem.lay(weights_only(weights, None))
+    layout = case.problem.lay(Instances.from_weights(weights, None))
     np.testing.assert_array_equal(
         case.problem.pick(weights.ravel(), layout, scale),
         case.problem.pick((weights * scale).ravel(), layout),
@@ -242,7 +241,7 @@ def test_scaled_weights_decide_as_weights_multiplied_beforehand(case):
 def test_a_slice_of_a_layout_decides_as_the_whole(case):
     mask = case.masks(seed=4)
     mask[~mask.any(axis=1), 0] = True
-    data = weights_only(case.rows, mask)
+    data = Instances.from_weights(case.rows, mask)
     layout = case.problem.lay(data)
     whole = case.problem.pick(data.prediction, layout)
     first, last = 1, 1 + len(layout) // 2
@@ -331,7 +330,7 @@ def test_instances_without_items_get_an_empty_decision_or_a_clear_error(case):
     assert not decisions[1:].any()
     np.testing.assert_array_equal(decisions[0], case.problem.solve(weights[:1])[0])
     assert not case.problem.solve(weights, np.zeros_like(mask)).any()
-    layout = case.problem.lay(weights_only(weights, mask))
+    layout = case.problem.lay(Instances.from_weights(weights, mask))
     marks = np.zeros(case.n_items, dtype=bool)
     assert case.problem.feasible(marks, layout).all()
 

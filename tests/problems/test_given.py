@@ -10,7 +10,6 @@ from hypothesis import given, settings, strategies as st
 
 import outrule
 from outrule import ArgumentError, DataError, Instances
-from outrule.data.arrays import weights_only
 
 
 @settings(max_examples=40)
@@ -35,7 +34,7 @@ def test_constraints_may_ask_for_an_item():
     chosen = problem.solve([[-0.2, -0.1, 0.5], [0.1, 0.2, 0.3], [0.0, 0.0, 0.0]])
     assert chosen[:, :2].any(axis=1).all()
     np.testing.assert_array_equal(chosen[:2], [[False, True, True], [False, True, True]])
-    layout = problem.lay(weights_only(np.zeros((8, 3)), None))
+    layout = problem.lay(Instances.from_weights(np.zeros((8, 3)), None))
     marks = brute_force.all_rows((0, 1), 3).astype(bool)
     test = brute_force.constraints([[-1, -1, 0], [1, 1, 1]], [-1, 2])
     expected = [test(tuple(np.flatnonzero(row))) for row in marks]
@@ -64,7 +63,7 @@ def test_a_k_that_is_too_small_for_the_constraints_is_refused():
     message = "LinearProblem chose 2 items for instance 0, more than k = 1: give a larger k."
     with pytest.raises(DataError, match=re.escape(message)):
         problem.solve([[0.1, 0.2, 0.3]])
-    layout = problem.lay(weights_only(np.zeros((1, 3)), None))
+    layout = problem.lay(Instances.from_weights(np.zeros((1, 3)), None))
     assert not problem.feasible(np.array([True, True, False]), layout).any()
 
 
@@ -185,7 +184,7 @@ def test_an_oracle_may_say_what_is_feasible():
     first_only = outrule.Oracle(
         lambda weights: np.arange(len(weights)) == 0, k=1, feasible_set=lambda marks: marks[0]
     )
-    layout = first_only.lay(weights_only(np.ones((3, 2)), None))
+    layout = first_only.lay(Instances.from_weights(np.ones((3, 2)), None))
     marks = np.array([[1, 0], [0, 1], [1, 1]], dtype=bool)
     np.testing.assert_array_equal(first_only.feasible(marks.ravel(), layout), [True, False, False])
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings, strategies as st
 
 import outrule
 from outrule import ArgumentError, DataError, Instances
-from outrule.data.arrays import weights_only
 
 LEVELS = st.integers(-2, 6)
 PAIRS = st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(lambda pair: pair[0] != pair[1])
@@ -34,7 +33,7 @@ def test_matchings_of_any_small_graph_are_exact(data):
     sets = brute_force.feasible_sets(len(edges), test)
     assert weights @ chosen == brute_force.best_values([weights], sets)[0]
     assert not (chosen & (weights <= 0)).any()
-    assert problem.lay(weights_only([weights], None)).k == sets.sum(axis=1).max()
+    assert problem.lay(Instances.from_weights([weights], None)).k == sets.sum(axis=1).max()
 
 
 @settings(max_examples=80)
@@ -47,7 +46,7 @@ def test_greedy_matchings_are_feasible_and_worth_half_of_the_best(data):
     assert test(tuple(np.flatnonzero(chosen)))
     sets = brute_force.feasible_sets(len(edges), test)
     assert 2 * (weights @ chosen) >= brute_force.best_values([weights], sets)[0]
-    assert problem.lay(weights_only([weights], None)).k == sets.sum(axis=1).max()
+    assert problem.lay(Instances.from_weights([weights], None)).k == sets.sum(axis=1).max()
     assert not (chosen & (weights <= 0)).any()
     np.testing.assert_array_equal(problem.solve([weights, weights])[1], chosen)
 
@@ -62,7 +61,7 @@ def test_greedy_matching_takes_the_heaviest_edge_first():
 def test_greedy_matching_agrees_with_brute_force_on_what_is_feasible():
     problem = outrule.GreedyMatching.complete(4)
     marks = brute_force.all_rows((0, 1), 6).astype(bool)
-    layout = problem.lay(weights_only(np.ones(marks.shape), None))
+    layout = problem.lay(Instances.from_weights(np.ones(marks.shape), None))
     edges = [(i, j) for i in range(4) for j in range(i + 1, 4)]
     expected = [brute_force.matching(edges)(tuple(np.flatnonzero(row))) for row in marks]
     np.testing.assert_array_equal(problem.feasible(marks.ravel(), layout), expected)
@@ -76,17 +75,17 @@ STAR = [(0, leaf) if leaf % 2 else (leaf, 0) for leaf in range(1, 17)]
 def test_k_of_a_star_is_one(problem):
     weights = np.random.default_rng(0).random((5, 16))
     star = problem(STAR)
-    assert star.lay(weights_only(weights, None)).k == 1
+    assert star.lay(Instances.from_weights(weights, None)).k == 1
     np.testing.assert_array_equal(star.solve(weights).argmax(axis=1), weights.argmax(axis=1))
     mask = weights > 0.3
-    assert star.lay(weights_only(weights, mask)).k == 1
+    assert star.lay(Instances.from_weights(weights, mask)).k == 1
     np.testing.assert_array_equal(star.solve(weights, mask).sum(axis=1), mask.any(axis=1))
 
 
 @pytest.mark.parametrize("problem", [outrule.Matching, outrule.GreedyMatching])
 def test_k_of_two_triangles_is_two_though_they_have_six_nodes(problem):
     triangles = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)]
-    assert problem(triangles).lay(weights_only(np.ones((1, 6)), None)).k == 2
+    assert problem(triangles).lay(Instances.from_weights(np.ones((1, 6)), None)).k == 2
 
 
 @pytest.mark.parametrize("problem", [outrule.Matching, outrule.GreedyMatching])

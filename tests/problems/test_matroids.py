@@ -12,7 +12,6 @@ from hypothesis import given, settings, strategies as st
 
 import outrule
 from outrule import ArgumentError, DataError, Instances
-from outrule.data.arrays import weights_only
 
 LEVELS = st.integers(-2, 6)
 
@@ -25,7 +24,7 @@ def check(problem, weights, test):
     sets = brute_force.feasible_sets(m, test)
     assert float(np.dot(weights, chosen)) == brute_force.best_values([weights], sets)[0]
     assert not (chosen & (np.array(weights) <= 0)).any()
-    k = problem.lay(weights_only([weights], None)).k
+    k = problem.lay(Instances.from_weights([weights], None)).k
     assert k == max(1, sets.sum(axis=1).max())
 
 

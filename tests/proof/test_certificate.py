@@ -420,7 +420,7 @@ def test_text_that_is_no_certificate_is_refused(text):
 
 def test_another_format_is_named(certificate):
     text = certificate.to_json().replace('"format": 1', '"format": 7')
-    with pytest.raises(DataError, match="format 7, not 1"):
+    with pytest.raises(DataError, match="has format 7, and this version of outrule reads format 1"):
         Certificate.from_json(text)
 
 

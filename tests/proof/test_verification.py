@@ -12,6 +12,7 @@ import outrule
 from outrule import CertificateError, Instances, certify, verify
 from outrule.calibration.patches import Patch
 from outrule.errors import DataError
+from outrule.model.codec import fingerprint
 
 
 def draw(n, m, seed, low=0.0, high=1.0, **extra):
@@ -394,7 +395,11 @@ def test_another_model_is_caught(made):
         {"patches": (*patches[:number], Patch(test, step * (1 + 1e-12)), *patches[number + 1 :])}
         for number, (test, step) in enumerate(patches)
     ]
-    changes += [{"patches": patches[:-1]}, {"patches": patches[::-1]}, {"epsilon": 0.03}]
+    changes += [
+        {"patches": patches[:-1]},
+        {"patches": patches[::-1]},
+        {"settings": dataclasses.replace(calibrator.model_.settings, epsilon=0.03)},
+    ]
     changes += [{"rule_values": calibrator.rule_values_ + 1e-9}]
     for change in changes:
         with pytest.raises(CertificateError):
@@ -402,11 +407,9 @@ def test_another_model_is_caught(made):
 
 
 def test_a_wrong_model_is_caught_by_its_numbers_even_with_its_own_fingerprint(made):
-    from outrule.model.codec import model_fingerprint
-
     calibrator, hold_out, certificate = made("best action")
     other = with_model(calibrator, patches=())
-    claim = dataclasses.replace(certificate, model=model_fingerprint(other))
+    claim = dataclasses.replace(certificate, model=fingerprint(other.model_))
     with pytest.raises(CertificateError):
         verify(claim, other, hold_out)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outrule.calibration.audit import OPTIMISER, Audit
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.errors import DataError, check_number
 
 
 class Flagged(NamedTuple):
@@ -194,18 +194,3 @@ class LineSearch(Step):
 
     def size(self, flagged: Flagged, tolerance: float, k: int) -> float:
         return abs(flagged.violation) / flagged.size
-
-
-def require_check(value: object, owner: str) -> Check:
-    """The argument ``check``; ArgumentError if it is no Check."""
-    if not isinstance(value, Check):
-        expected = "FreshBatches(...), PrivateReuse(...) or Reuse(...)"
-        raise refuse_argument(value, "check", owner, expected)
-    return value
-
-
-def require_step(value: object, owner: str) -> Step:
-    """The argument ``step``; ArgumentError if it is no Step."""
-    if not isinstance(value, Step):
-        raise refuse_argument(value, "step", owner, "FixedStep() or LineSearch()")
-    return value

@@ -80,7 +80,7 @@ def fit(
         }
         from outrule.model.codec import to_text
 
-        write_out(to_text(calibrator), output)
+        write_out(to_text(calibrator.model_), output)
         for words in heard:
             say(f"Warning: {printable(words)}", err=True)
         if as_json:
@@ -102,7 +102,7 @@ def _fit(
     instances = settings.instances(read_table(table))
     check_item_names(instances.item_names or ())
     changes = {} if epsilon is None else {"epsilon": epsilon}
-    calibrator = settings.calibrator(instances, **changes)
+    calibrator = outrule.DecisionCalibrator.from_spec(settings, instances, **changes)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         calibrator.fit(instances)

@@ -23,7 +23,8 @@ MODEL = Annotated[
 
 def open_model(path: str) -> DecisionCalibrator:
     """A model that knows its columns and needs no function."""
-    from outrule.model.codec import FunctionNeededError, load
+    from outrule.estimators.calibrator import load
+    from outrule.model.codec import FunctionNeededError
 
     try:
         calibrator = load(path)
@@ -33,15 +34,10 @@ def open_model(path: str) -> DecisionCalibrator:
             "have: use the model from Python, or write the rule as an expression and fit again."
         ) from None
     model = calibrator.model_
-    if model.columns is None and model.n_items is not None:
+    if model.columns is None:
         raise DataError(
             f"{path} was fitted on arrays, which have no names of columns: "
             "use it from Python, or fit it on a table."
-        )
-    if model.columns is None:
-        raise DataError(
-            f"{path} does not name the columns of its table, as an older version wrote it: "
-            "fit it again, or use it from Python."
         )
     return calibrator
 

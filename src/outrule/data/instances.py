@@ -1,4 +1,4 @@
-"""The data: arrays or a table come in, one flat list of items with offsets leaves."""
+"""The one representation of the data: a flat list of items, with the offsets of the instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrule.data.origin import ArrayOrigin, Origin, Schema, TableOrigin
+from outrule.data.arrays import read_arrays
+from outrule.data.checks import check_inside, check_offers, check_range, check_repeats, check_weight
+from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, place
+from outrule.data.view import View
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
 
@@ -21,8 +24,8 @@ from outrule.types import Booleans, Floats, Integers, Picks
 class Instances:
     """Decision instances: the items each one offers, with predictions and perhaps outcomes.
 
-    Made by :meth:`from_arrays` or :meth:`from_table`, never by hand. Item ``j`` of instance ``i``
-    stands at ``offsets[i] + j`` in every flat array.
+    Made by :meth:`from_arrays` or :meth:`from_table`. Item ``j`` of instance ``i`` is at
+    ``offsets[i] + j`` in every flat array.
 
     Attributes
     ----------
@@ -82,11 +85,19 @@ class Instances:
         >>> len(data), data.prediction, data.offsets
         (2, array([0.2, 0.7, 0.5, 0.1]), array([0, 2, 4]))
         """
-        from outrule.data import arrays as doors
-
-        return doors.from_arrays(
-            predictions, outcomes, available, start, weight, cluster, columns, value_range
+        value_range = check_range(value_range)
+        fields = read_arrays(
+            predictions,
+            outcomes,
+            available=available,
+            start=start,
+            weight=weight,
+            cluster=cluster,
+            columns=columns,
         )
+        instances = cls(**fields, value_range=value_range)
+        instances.check_values()
+        return instances
 
     @classmethod
     def from_table(
@@ -108,9 +119,9 @@ class Instances:
 
         Parameters
         ----------
-        frame : pandas, Polars or Arrow table
-            Rows of one instance need not stand together. Columns that are not named here are kept
-            for the rules; the outcome is hidden from them. What Polars has no type for (pandas'
+        frame : table of pandas, Polars or anything that exports Arrow (PyArrow, DuckDB, Ibis, ...)
+            Rows of one instance need not be adjacent. Columns that are not named here are kept for
+            the rules; the outcome is hidden from them. What Polars has no type for (pandas'
             periods, intervals and complex numbers, or several types in one column) the rules see
             as Python objects; such a column cannot be the instance, the item or the cluster.
         instance : the instance a row belongs to
@@ -126,10 +137,18 @@ class Instances:
         >>> data.prediction, data.offsets
         (array([0.2, 0.7, 0.5]), array([0, 2, 3]))
         """
-        from outrule.data import tables
+        from outrule.data.tables import read_table  # loads Polars, which arrays do not need
 
-        names = Schema(instance, prediction, outcome, item, start, weight, cluster)
-        return tables.from_table(frame, names, value_range)
+        value_range = check_range(value_range)
+        names = ColumnNames(instance, prediction, outcome, item, start, weight, cluster)
+        instances = cls(**read_table(frame, names), value_range=value_range)
+        instances.check_values()
+        return instances
+
+    @classmethod
+    def from_weights(cls, weights: ArrayLike, available: ArrayLike | None = None) -> Instances:
+        """Instances that carry any numbers for the optimiser, and may be empty; not checked."""
+        return cls(**read_arrays(weights, available=available, name="weights"))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -183,6 +202,23 @@ class Instances:
             )
         return digest.hexdigest()
 
+    def check_values(self) -> None:
+        """Raise DataError for data that no problem can work with, saying where it is first."""
+        check_offers(self.origin, self.offsets)
+        for name in ("prediction", "outcome", "start"):
+            values = getattr(self, name)
+            if values is not None:
+                check_inside(values, name, self.origin, self.offsets, self.value_range)
+        if self.weight is not None:
+            check_weight(self.weight, self.origin)
+        if self.codes is not None:
+            check_repeats(self.codes, self.item_names or (), self.origin, self.offsets)
+
+    def check_finite(self) -> None:
+        """Raise DataError where a weight for the optimiser is NaN or infinite."""
+        anything = (-np.inf, np.inf)
+        check_inside(self.prediction, "weight", self.origin, self.offsets, anything)
+
     def require_outcome(self, owner: str) -> Floats:
         """The outcomes; an error where there are none."""
         if self.outcome is None:
@@ -211,8 +247,7 @@ class Instances:
 
     def where_flat(self, flat: int) -> str:
         """The same from a flat position."""
-        instance = int(np.searchsorted(self.offsets, flat, side="right")) - 1
-        return self.where(instance, flat - int(self.offsets[instance]))
+        return place(self.origin, self.offsets, flat)
 
     def name_items(self, flat: Integers) -> str:
         """Some items of one instance in the caller's words."""
@@ -259,54 +294,32 @@ class Instances:
 
     def view(self) -> View:
         """What a rule may see."""
-        return View(self)
+        return View(self.origin, self.prediction, self.offsets)
 
     def mark(self, picks: Picks) -> Booleans:
         """Decisions as a flat boolean column, True where an item is chosen."""
-        from outrule.kernels import tally
+        from outrule.kernels import tally  # loads Numba
 
         marks = np.zeros(len(self.prediction), dtype=np.bool_)
         tally.mark_picks(picks, self.offsets, marks)
         return marks
 
 
-class View:
-    """What a rule sees of some instances: predictions and columns, never an outcome.
-
-    For arrays everything has shape (n, m), or (n, 1) for a column of the instances, and
-    ``predictions`` is NaN where an item is not on offer. For a table everything has one entry per
-    row, the rows of an instance together; ``frame`` is the table itself (Polars). Arrays are
-    read-only.
-    """
-
-    def __init__(self, instances: Instances) -> None:
-        self._instances = instances
-
-    @cached_property
-    def predictions(self) -> Floats:
-        """The original predictions."""
-        return _read_only(self._instances.origin.spread(self._instances.prediction))
-
-    @property
-    def instance(self) -> Integers:
-        """Number of the instance within this view: (n, 1) for arrays, one per row for a table."""
-        if isinstance(self._instances.origin, TableOrigin):
-            return _read_only(self._instances.instance)
-        return np.arange(len(self._instances))[:, None]
-
-    @property
-    def frame(self) -> Any:
-        """The table, as a Polars frame."""
-        if not isinstance(self._instances.origin, TableOrigin):
-            raise DataError("These instances came as arrays, not as a table: use view['column'].")
-        return self._instances.origin.frame.clone()
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        return _read_only(self._instances.origin.column(name))
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers; a rule must not write into the caller's array."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+def as_instances(
+    data: ArrayLike | Instances,
+    outcomes: ArrayLike | None = None,
+    *,
+    available: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    value_range: tuple[float, float] = (0.0, 1.0),
+) -> Instances:
+    """Arrays become Instances; Instances must already have everything that belongs to them."""
+    if not isinstance(data, Instances):
+        return Instances.from_arrays(
+            data, outcomes, available=available, weight=sample_weight, value_range=value_range
+        )
+    extra = {"outcomes": outcomes, "available": available, "sample_weight": sample_weight}
+    for name, value in extra.items():
+        if value is not None:
+            raise DataError(f"{name} was given next to Instances, which must already contain it.")
+    return data

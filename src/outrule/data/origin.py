@@ -1,4 +1,4 @@
-"""What came in, array or table: names its places, shows its columns, takes columns back."""
+"""Where instances came from, array or table: names places, shows columns, gives columns back."""
 
 from __future__ import annotations
 
@@ -60,6 +60,12 @@ class Origin(ABC):
     @abstractmethod
     def where(self, instance: int, position: int | None, flat: int) -> str:
         """A place in the caller's words."""
+
+
+def place(origin: Origin, offsets: Integers, flat: int) -> str:
+    """Where a flat position is, in the caller's words."""
+    instance = int(np.searchsorted(offsets, flat, side="right")) - 1
+    return origin.where(instance, flat - int(offsets[instance]), flat)
 
 
 def missing(name: str, known: list[str]) -> DataError:
@@ -149,7 +155,7 @@ class ArrayOrigin(Origin):
 
 
 @dataclass(frozen=True)
-class Schema:
+class ColumnNames:
     """The names of a table's columns."""
 
     instance: str
@@ -168,7 +174,7 @@ class TableOrigin(Origin):
     frame: Any  # Polars, rows in flat order, without the outcome
     rows: Integers  # the caller's row of every flat item
     labels: Any  # the name of every instance, a Polars series
-    names: Schema
+    names: ColumnNames
     library: str
     index: Any = None  # of a pandas frame, whole
 
@@ -179,7 +185,7 @@ class TableOrigin(Origin):
             import pandas as pd
 
             return pd.Series(column, index=self.index.take(self.rows[order]))
-        if self.library == "arrow":
+        if self.library == "pyarrow":
             import pyarrow as pa
 
             return pa.array(column)

@@ -1,4 +1,4 @@
-"""Tables: pandas, Polars and Arrow are checked here, once, and leave as Instances."""
+"""Reads tables with one row per item, from any data frame library, into Polars."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from outrule.data.arrays import check_instances, check_range, numeric
-from outrule.data.instances import Instances
-from outrule.data.origin import Schema, TableOrigin, missing
+from outrule.data.arrays import numeric
+from outrule.data.origin import ColumnNames, TableOrigin, missing
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Floats, Integers
 
 
-def from_table(frame: Any, names: Schema, value_range: tuple[float, float]) -> Instances:
-    """See :meth:`Instances.from_table`."""
-    value_range = check_range(value_range)
+def read_table(frame: Any, names: ColumnNames) -> dict[str, Any]:
+    """The fields of Instances, from a table; the values are not yet checked."""
     table, library = to_polars(frame)
     names = _find(names, table.columns)
     if table.height == 0:
@@ -25,30 +24,25 @@ def from_table(frame: Any, names: Schema, value_range: tuple[float, float]) -> I
     codes, labels = _codes(table, names.instance, "instance")
     item, item_names = (None, None) if names.item is None else _items(table, names.item)
     rows = np.lexsort((codes,)) if item is None else np.lexsort((item, codes))
-    counts = np.bincount(codes, minlength=len(labels))
     ordered = table[rows]
     kept = ordered if names.outcome is None else ordered.drop(names.outcome)
     index = frame.index if library == "pandas" else None
-    offsets = np.concatenate(([0], np.cumsum(counts)))
-    instances = Instances(
-        prediction=_numbers(ordered, names.prediction),
-        offsets=offsets,
-        origin=TableOrigin(kept, rows, labels, names, library, index),
-        outcome=_optional(ordered, names.outcome),
-        start=_optional(ordered, names.start),
-        codes=None if item is None else item[rows].astype(np.int32),
-        item_names=item_names,
-        weight=_constant(_optional(ordered, names.weight), offsets, labels, names.weight),
-        cluster=_table_clusters(table, names.cluster, rows, offsets, labels),
-        value_range=value_range,
-    )
-    check_instances(instances)
-    _refuse_repeated_items(instances)
-    return instances
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=len(labels)))))
+    return {
+        "prediction": _numbers(ordered, names.prediction),
+        "offsets": offsets,
+        "origin": TableOrigin(kept, rows, labels, names, library, index),
+        "outcome": _optional(ordered, names.outcome),
+        "start": _optional(ordered, names.start),
+        "codes": None if item is None else item[rows].astype(np.int32),
+        "item_names": item_names,
+        "weight": _constant(_optional(ordered, names.weight), offsets, labels, names.weight),
+        "cluster": _clusters(table, names.cluster, rows, offsets, labels),
+    }
 
 
-def _find(names: Schema, columns: list[str]) -> Schema:
-    """The names as text; refused where a column is missing, or the outcome has another role too."""
+def _find(names: ColumnNames, columns: list[str]) -> ColumnNames:
+    """The names as strings; every column must exist, and the outcome have no other role."""
     text: dict[str, Any] = {
         role: None if name is None else str(name) for role, name in vars(names).items()
     }
@@ -56,48 +50,48 @@ def _find(names: Schema, columns: list[str]) -> Schema:
         required = role in ("instance", "prediction")
         if (required or name is not None) and name not in columns:
             raise DataError(f"the {role} {missing(name, columns)}")
-    found = Schema(**text)
+    found = ColumnNames(**text)
     outcome = text.pop("outcome")
     if outcome is not None and outcome in text.values():
-        expected = "a column of its own, which no other argument names"
+        expected = "a column that no other argument names"
         raise refuse_argument(outcome, "outcome", "Instances.from_table", expected)
     return found
 
 
-def to_polars(frame: Any) -> tuple[Any, str]:
+def to_polars(frame: Any) -> tuple[pl.DataFrame, str]:
     """The table as a Polars frame, and the library it came from."""
-    import polars as pl
-
     if isinstance(frame, pl.LazyFrame):
         return frame.collect(), "polars"
     if isinstance(frame, pl.DataFrame):
         return frame, "polars"
     library = type(frame).__module__.split(".")[0]
     if library == "pandas" and hasattr(frame, "columns"):
-        names = [str(name) for name in frame.columns]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise DataError(f"the table has two columns {twice!r}: rename or drop one.")
-        columns = (_pandas_column(frame.iloc[:, i]) for i in range(len(names)))
-        return pl.DataFrame(dict(zip(names, columns, strict=True))), "pandas"
+        return _from_pandas(frame), "pandas"
     if library not in ("pandas", "polars") and hasattr(frame, "__arrow_c_stream__"):
         try:
-            return pl.DataFrame(frame), "arrow"
+            return pl.DataFrame(frame), library
         except pl.exceptions.SchemaError:
             pass  # a stream of one column, which is no table
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise DataError(
                 f"the table cannot be read by Polars ({error}). Drop or convert the column."
             ) from None
-    raise refuse_argument(
-        type(frame), "frame", "Instances.from_table", "a pandas, Polars or Arrow table"
-    )
+    expected = "a table of pandas, Polars, PyArrow, DuckDB, Ibis or another library with Arrow"
+    raise refuse_argument(type(frame), "frame", "Instances.from_table", expected)
+
+
+def _from_pandas(frame: Any) -> pl.DataFrame:
+    """Column by column: pandas exports Arrow only where PyArrow is installed."""
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"the table has two columns {twice!r}: rename or drop one.")
+    columns = (_pandas_column(frame.iloc[:, i]) for i in range(len(names)))
+    return pl.DataFrame(dict(zip(names, columns, strict=True)))
 
 
 def _pandas_column(series: Any) -> Any:
-    """A column without pyarrow's help: numbers and times as they are, the rest as objects."""
-    import polars as pl
-
+    """Numbers and times as they are, the rest by way of Python objects."""
     values = series.to_numpy()
     if values.dtype in ("M8[s]", "m8[s]"):  # Polars starts at milliseconds
         values = values.astype(f"{values.dtype.kind}8[ms]")
@@ -119,7 +113,7 @@ def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
     if str(column.dtype) == "Object" or (role == "item" and column.dtype.is_nested()):
         raise DataError(
             f"{role} column {name!r} holds {column.dtype}, which cannot name the {role}s. "
-            "Turn it into text first, in pandas with .astype(str)."
+            "Turn it into strings first, in pandas with .astype(str)."
         )
     null = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
     if null.any():
@@ -145,8 +139,6 @@ def _items(table: Any, name: str) -> tuple[Integers, tuple[Any, ...]]:
 
 def _numbers(table: Any, name: str) -> Floats:
     """A column of numbers; nulls become NaN."""
-    import polars as pl
-
     column = table[name]
     if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
         raise DataError(f"column {name!r} holds {column.dtype}. It must hold numbers.")
@@ -160,7 +152,7 @@ def _optional(table: Any, name: str | None) -> Floats | None:
 def _constant(
     values: NDArray[Any] | None, offsets: Integers, labels: Any, name: str | None
 ) -> NDArray[Any] | None:
-    """One value per instance, refused where rows of an instance differ."""
+    """One value per instance; its rows may not differ."""
     if values is None:
         return None
     first = values[offsets[:-1]]
@@ -175,22 +167,10 @@ def _constant(
     return first
 
 
-def _table_clusters(
+def _clusters(
     table: Any, name: str | None, rows: Integers, offsets: Integers, labels: Any
 ) -> Integers | None:
     if name is None:
         return None
     codes, _ = _codes(table, name, "cluster")
     return _constant(codes[rows], offsets, labels, name)
-
-
-def _refuse_repeated_items(instances: Instances) -> None:
-    if instances.item is None or instances.item_names is None:
-        return
-    same = (np.diff(instances.item) == 0) & (np.diff(instances.instance) == 0)
-    if same.any():
-        flat = int(np.argmax(same)) + 1
-        raise DataError(
-            f"item {instances.item_names[instances.item[flat]]!r} is offered twice, again at "
-            f"{instances.where_flat(flat)}. An instance offers an item once: drop the row."
-        )

@@ -1,1 +1,1 @@
-"""Data to try the command line on."""
+"""Demos and example data for the command line."""

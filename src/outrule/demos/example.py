@@ -1,4 +1,4 @@
-"""A small example to try the command line on: a seed enters, tables and a spec leave."""
+"""The tables and the spec that `outrule example` writes, to try the command line on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Demos: a name enters, a fitted calibrator and its certificate on held-out data leave."""
+"""The synthetic demos of `outrule demo`: fit on one draw of data, certify on another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Demo:
 
 @dataclass(frozen=True, eq=False)
 class DemoResult:
-    """What a demo found, from the predictions as they are and from isotonic regression of them."""
+    """What a demo found, starting from the predictions and from their isotonic regression."""
 
     demo: Demo
     calibrator: DecisionCalibrator

@@ -1,61 +1,47 @@
-"""The calibrator: predictions and outcomes enter `fit`, calibrated predictions leave `predict`."""
+"""The scikit-learn class: predictions and outcomes in ``fit``, calibrated ones from ``predict``."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
 
-from outrule import theory, threads
-from outrule.calibration.check import (
-    Check,
-    LineSearch,
-    PrivateReuse,
-    Reuse,
-    Step,
-    require_check,
-    require_step,
-)
+from outrule import threads
+from outrule.calibration.check import Check, Step
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
-from outrule.calibration.loop import Boosted, LoopSettings, Status, boost
-from outrule.calibration.sources import FreshData, Source, open_source
-from outrule.data import frames
-from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.calibration.loop import Round, Status
+from outrule.calibration.patches import Patch
+from outrule.data.arrays import numeric
+from outrule.data.instances import Instances, as_instances
+from outrule.errors import refuse_argument
 from outrule.estimators.display import Shown
-from outrule.estimators.fitted import Fitted
-from outrule.model.model import Model, columns, enter, n_items, start_of
+from outrule.estimators.frames import restore
+from outrule.model import codec
+from outrule.model.features import feature_names
+from outrule.model.fitting import check_batchwise, first_batch, fit_model, next_batch
+from outrule.model.model import Model
+from outrule.model.settings import OWNER, Settings
+from outrule.model.spec import Spec
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule, check_rules
 from outrule.types import Floats
 
-OWNER = "DecisionCalibrator"
-LEAST_EPSILON = 1e-9  # below it the rounding of sums decides
 
-
-class Settings(NamedTuple):
-    """The parameters that were left to us, filled in."""
-
-    check: Check
-    step: Step
-    rules: tuple[Rule, ...]
-
-
-class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # it has no types
-    """Make predictions on which the plain optimiser is worth as much as the best of the rules.
+class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has no types
+    """Calibrate predictions so that the plain optimiser is as good as the best of the rules.
 
     A scikit-learn estimator whose X are predictions and whose y are outcomes, both of shape (n, m):
     ``clone``, ``GridSearchCV``, ``cross_val_score`` and the last step of a ``Pipeline`` work as
     usual. Of scikit-learn's own checks of estimators two do not apply: the second argument is
-    called ``outcomes``, not ``y``, and data that are no numbers raise DataError, a ValueError.
+    called ``outcomes``, not ``y``, and data that are not numbers raise DataError, a ValueError.
 
     Parameters
     ----------
@@ -64,24 +50,24 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
     rules : sequence of Rule
         What to compete with. They always decide on the original predictions.
     epsilon : float in (0, 1]
-        How much less than the best rule is tolerated per instance, as a fraction of the range.
+        How far below the best rule is acceptable, per instance, as a fraction of the range.
     check : FreshBatches, PrivateReuse or Reuse
-        How violations are looked for; ``Reuse()`` where not given.
+        How violations are found; default ``Reuse()``.
     step : LineSearch or FixedStep
-        How far to move; ``LineSearch()`` where not given.
+        How far to move; default ``LineSearch()``.
     start : Isotonic, optional
         Start from isotonic regression. Without it, from the predictions, or from the ``start``
         column that the instances carry.
     max_rounds : int, optional
-        Where not given, the number of rounds after which the theory says that the loop has stopped.
+        Default: the number of rounds after which, by the theory, the loop has stopped.
     random_state : int, optional
         Seeds the noise of ``PrivateReuse``, the validation part and the folds of ``Isotonic``.
     n_jobs : int, optional
-        Threads: all cores where not given or -1. The result is the same for any number.
+        Threads; default and -1: all cores. The result is the same for any number.
 
     Attributes
     ----------
-    model_ : Model; everything below, frozen, with the problem, the rules and epsilon of ``fit``
+    model_ : Model; everything below and the parameters of ``fit``, frozen
     patches_ : list of Patch(test, step); test is the number of a rule, -1 the optimiser's own
     history_ : list of Round(round, test, violation, step, squared_error, n)
     status_ : Status; why the loop stopped
@@ -106,6 +92,8 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
     >>> bool((outcomes * after).sum() > (outcomes * before).sum())
     True
     """
+
+    model_: Model
 
     # Neither is metadata that scikit-learn would pass on.
     __metadata_request__predict: ClassVar = {"predictions": UNUSED}
@@ -158,19 +146,10 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
         Cost: one optimiser call per rule and instance, then per round one optimiser call per
         instance and one addition per rule and chosen item.
         """
-        settings = self.check_parameters()
-        instances = self._enter_training(predictions, outcomes, available, sample_weight, settings)
-        names = frames.names_in(predictions)
-        generator = np.random.default_rng(self.random_state)
-        isotonic, start = self._start(instances, generator)
-        source, validation = open_source(
-            instances, start, self.problem, settings.rules, settings.check, generator
-        )
-        plan = self._plan(settings, instances)
-        boosted = boost(source, settings.rules, plan, generator, validation)
-        # The last thing, after all that can fail: a calibrator is never half changed.
-        self._keep(self._model(settings, instances, plan, isotonic, boosted, source), names)
-        self._warn_unless_settled(boosted, plan)
+        settings = self.settings()
+        instances = self._training_data(predictions, outcomes, available, sample_weight)
+        self.model_ = fit_model(settings, instances, feature_names(predictions))
+        _warn_unless_converged(self.model_)
         return self
 
     @threads.as_asked
@@ -187,46 +166,15 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
         The first batch sets ``k_`` and the tolerance, and fits the isotonic curves (from which it
         starts itself with ``start=Isotonic()``). Later calls keep problem, rules and epsilon.
         """
-        settings = self.check_parameters()
-        check = settings.check
-        if isinstance(check, PrivateReuse) or (isinstance(check, Reuse) and check.validation):
-            expected = "FreshBatches(...), or Reuse() without validation, for partial_fit"
-            raise refuse_argument(check, "check", OWNER, expected)
-        data = (predictions, outcomes, available, sample_weight)
+        settings = self.settings()
+        check_batchwise(settings)
         if hasattr(self, "model_"):
-            instances = self.enter(*data)
-            instances.require_outcome(OWNER)
-            self.model_ = self._one_more(self.model_, instances, settings)
+            instances = self.model_.instances(predictions, outcomes, available, sample_weight)
+            self.model_ = next_batch(self.model_, settings, instances)
         else:
-            instances = self._enter_training(*data, settings)
-            names = frames.names_in(predictions)
-            frozen = self.problem.lay(instances).per_item.get("frozen")
-            isotonic = (self.start or Isotonic()).fit(instances, frozen)
-            plan, empty = self._plan(settings, instances), Boosted([], [], Status.MAX_ROUNDS)
-            blank = self._model(settings, instances, plan, isotonic, empty, None)
-            self._keep(self._one_more(blank, instances, settings), names)
+            instances = self._training_data(predictions, outcomes, available, sample_weight)
+            self.model_ = first_batch(settings, instances, feature_names(predictions))
         return self
-
-    def _one_more(self, model: Model, instances: Instances, settings: Settings) -> Model:
-        """The model after one round on one fresh batch."""
-        source = FreshData(
-            instances, model.start_of(instances), model.problem, model.rules, len(instances)
-        )
-        plan = LoopSettings(settings.check, settings.step, model.tolerance, model.k, 1)
-        generator = np.random.default_rng(self.random_state)
-        boosted = boost(source, model.rules, plan, generator, None, model.patches)
-        number = len(model.history)
-        rows = tuple(row._replace(round=number + row.round) for row in boosted.history)
-        total = model.weight_seen + source.weight
-        return replace(
-            model,
-            patches=tuple(boosted.patches),
-            history=model.history + rows,
-            status=Status.CONVERGED if rows[-1].test is None else Status.MAX_ROUNDS,
-            rule_values=(model.weight_seen * model.rule_values + source.sums) / total,
-            weight_seen=total,
-            fingerprints=(*model.fingerprints, instances.fingerprint),
-        )
 
     @threads.as_asked
     def predict(
@@ -236,21 +184,21 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
 
         Items that are not on offer come back as they came (NaN for Instances).
         """
-        instances = self.enter(predictions, None, available)
+        instances = self._fitted().instances(predictions, None, available)
         fill: Any = np.nan
         if available is not None and not isinstance(predictions, Instances):
-            fill = np.asarray(frames.to_array(predictions, "predictions"), dtype=np.float64)
+            fill = numeric(predictions, "predictions")
         calibrated = instances.origin.restore(self.model_.predict(instances), fill)
-        return frames.restore(calibrated, predictions)
+        return restore(calibrated, predictions)
 
     @threads.as_asked
     def decide(
         self, predictions: ArrayLike | Instances, *, available: ArrayLike | None = None
     ) -> Any:
         """The optimiser's decisions on the calibrated predictions, as booleans."""
-        instances = self.enter(predictions, None, available)
+        instances = self._fitted().instances(predictions, None, available)
         marks = instances.mark(self.model_.pick(instances))
-        return frames.restore(instances.origin.restore(marks, False), predictions)
+        return restore(instances.origin.restore(marks, False), predictions)
 
     @threads.as_asked
     def score(
@@ -262,18 +210,34 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """The mean value of the decisions: larger is better."""
-        instances = self.enter(predictions, outcomes, available, sample_weight)
+        instances = self._fitted().instances(predictions, outcomes, available, sample_weight)
         outcome = instances.require_outcome(f"{OWNER}.score")
         marks = instances.mark(self.model_.pick(instances))
         values = np.add.reduceat(outcome * marks, instances.offsets[:-1])
         return float(np.average(values, weights=instances.weight))
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file, as text; :func:`outrule.load` reads it."""
-        from outrule.model.codec import save
+        """Write the model to a file, as JSON; :func:`outrule.load` reads it."""
+        codec.save(self._fitted(), path)
 
-        self._fitted()
-        save(self, path)
+    @classmethod
+    def from_model(cls, model: Model) -> Self:
+        """A fitted calibrator with this model and its parameters."""
+        calibrator = cls(**vars(model.settings))
+        calibrator.model_ = model
+        return calibrator
+
+    @classmethod
+    def from_spec(cls, spec: Spec, instances: Instances, **changes: Any) -> Self:
+        """A calibrator for these instances, not fitted yet; ``changes`` differ from the file."""
+        n_jobs = changes.pop("n_jobs", None)
+        return cls(**vars(spec.settings(instances, **changes)), n_jobs=n_jobs)
+
+    def settings(self) -> Settings:
+        """The parameters, checked and with defaults filled in."""
+        optional = ("check", "step", "start", "max_rounds", "random_state")
+        given = {name: value for name in optional if (value := getattr(self, name)) is not None}
+        return Settings(self.problem, check_rules(self.rules, OWNER), self.epsilon, **given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -282,123 +246,91 @@ class DecisionCalibrator(Shown, Fitted, BaseEstimator):  # type: ignore[misc] # 
         tags.target_tags.single_output = False
         return tags
 
-    def check_parameters(self) -> Settings:
-        """Refuse parameters that cannot be used."""
-        if not isinstance(self.problem, Problem):
-            raise refuse_argument(self.problem, "problem", OWNER, "a problem, as BestAction()")
-        rules = check_rules(self.rules, OWNER)
-        check_number(self.epsilon, "epsilon", OWNER, 0, 1)
-        if self.epsilon < LEAST_EPSILON:
-            raise refuse_argument(self.epsilon, "epsilon", OWNER, f"at least {LEAST_EPSILON:g}")
-        if self.start is not None and not isinstance(self.start, Isotonic):
-            raise refuse_argument(self.start, "start", OWNER, "Isotonic() or None")
-        if self.max_rounds is not None:
-            check_number(self.max_rounds, "max_rounds", OWNER, 1, low_open=False, integer=True)
-        if self.random_state is not None:
-            check_number(self.random_state, "random_state", OWNER, 0, low_open=False, integer=True)
-        check = require_check(Reuse() if self.check is None else self.check, OWNER)
-        step = require_step(LineSearch() if self.step is None else self.step, OWNER)
-        return Settings(check, step, rules)
-
-    def enter(
-        self,
-        predictions: ArrayLike | Instances,
-        outcomes: ArrayLike | None = None,
-        available: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
-    ) -> Instances:
-        """Instances like those of ``fit``, from anything that ``predict`` and ``score`` take."""
-        model, wide = self._fitted(), read(predictions, outcomes, available)
-        if not isinstance(wide, Instances):
-            frames.check_like_fit(self, predictions, wide)
-        return model.enter(wide, frames.to_array(outcomes, "outcomes"), available, weights)
-
-    def _enter_training(
+    def _training_data(
         self,
         predictions: ArrayLike | Instances,
         outcomes: ArrayLike | None,
         available: ArrayLike | None,
-        weights: ArrayLike | None,
-        settings: Settings,
+        sample_weight: ArrayLike | None,
     ) -> Instances:
-        wide = read(predictions, outcomes, available)
-        if outcomes is None and not isinstance(wide, Instances):
+        if outcomes is None and not isinstance(predictions, Instances):
             expected = "given: it requires y to be passed, but the target y is None"
             raise refuse_argument(None, "outcomes", OWNER, expected)
-        instances = enter(wide, frames.to_array(outcomes, "outcomes"), available, weights)
-        instances.require_outcome(OWNER)
-        if self.start is not None and instances.start is not None:
-            raise DataError(
-                "the instances carry start predictions, and start= is given: choose one."
-            )
-        self.problem.check_data(instances)
-        for rule in settings.rules:
-            rule.check_training(instances)
-        return instances
+        return as_instances(predictions, outcomes, available=available, sample_weight=sample_weight)
 
-    def _start(
-        self, instances: Instances, generator: np.random.Generator
-    ) -> tuple[FittedIsotonic, Floats]:
-        """Isotonic curves on all the data, and where the loop starts."""
-        frozen = self.problem.lay(instances).per_item.get("frozen")
-        # The rival that users will name is kept, so that the certificate can print it beside us.
-        isotonic = (self.start or Isotonic()).fit(instances, frozen)
-        if self.start is not None:
-            return isotonic, self.start.cross_fit(instances, generator, frozen)
-        return isotonic, start_of(instances, None, isotonic, self.problem)
+    def _fitted(self) -> Model:
+        check_is_fitted(self, "model_")
+        return self.model_
 
-    def _plan(self, settings: Settings, instances: Instances) -> LoopSettings:
-        low, high = instances.value_range
-        tolerance = theory.tolerance(self.epsilon, self.problem.ratio) * (high - low)
-        k = self.problem.lay(instances).k
-        return LoopSettings(settings.check, settings.step, tolerance, k, self.max_rounds)
+    @property
+    def patches_(self) -> list[Patch]:
+        return list(self._fitted().patches)
 
-    def _model(
-        self,
-        settings: Settings,
-        instances: Instances,
-        plan: LoopSettings,
-        isotonic: FittedIsotonic,
-        boosted: Boosted,
-        source: Source | None,
-    ) -> Model:
-        """What is kept; without a source nothing has been seen yet."""
-        return Model(
-            problem=self.problem,
-            rules=settings.rules,
-            epsilon=float(self.epsilon),
-            start=self.start,
-            tolerance=plan.tolerance,
-            k=plan.k,
-            value_range=instances.value_range,
-            n_items=n_items(instances),
-            columns=columns(instances),
-            has_start=instances.start is not None,
-            isotonic=isotonic,
-            patches=tuple(boosted.patches),
-            history=tuple(boosted.history),
-            status=boosted.status,
-            rule_values=np.zeros(len(settings.rules)) if source is None else source.values(),
-            weight_seen=0.0 if source is None else source.weight,
-            fingerprints=() if source is None else (instances.fingerprint,),
+    @property
+    def history_(self) -> list[Round]:
+        return list(self._fitted().history)
+
+    @property
+    def status_(self) -> Status:
+        return self._fitted().status
+
+    @property
+    def tolerance_(self) -> float:
+        return self._fitted().tolerance
+
+    @property
+    def k_(self) -> int:
+        return self._fitted().k
+
+    @property
+    def rule_values_(self) -> Floats:
+        return self._fitted().rule_values
+
+    @property
+    def best_rule_(self) -> int:
+        return self._fitted().best_rule
+
+    @property
+    def isotonic_(self) -> FittedIsotonic:
+        return self._fitted().isotonic
+
+    @property
+    def n_features_in_(self) -> int:
+        number = self._fitted().n_items
+        if number is None:
+            raise AttributeError("a table's instances may offer any number of items")
+        return number
+
+    @property
+    def feature_names_in_(self) -> Any:
+        names = self._fitted().feature_names
+        if names is None:
+            raise AttributeError("fit has seen no names of columns")
+        return np.array(names, dtype=object)
+
+
+def load(
+    path: str | PathLike[str], *, functions: Mapping[str, Callable[..., Any]] | None = None
+) -> DecisionCalibrator:
+    """Read a model file.
+
+    Parameters
+    ----------
+    functions : mapping, needed where the model has functions of yours
+        By the name of the rule, or of the problem's argument (``"function"``, ``"independent"``).
+        They are never stored.
+    """
+    return DecisionCalibrator.from_model(codec.load_model(path, functions))
+
+
+def _warn_unless_converged(model: Model) -> None:
+    stopped = model.status in (Status.MAX_ROUNDS, Status.OUT_OF_DATA)
+    if stopped and model.settings.check.early_exit:
+        rounds = f"{len(model.history)} round{'' if len(model.history) == 1 else 's'}"
+        warnings.warn(
+            f"the loop stopped with status {model.status.value!r} after {rounds}, when the "
+            f"largest violation was {abs(model.history[-1].violation):.3g} and the tolerance "
+            f"{model.tolerance:.3g}. Try a larger epsilon, more data or a larger max_rounds.",
+            ConvergenceWarning,
+            stacklevel=4,
         )
-
-    def _warn_unless_settled(self, boosted: Boosted, plan: LoopSettings) -> None:
-        if boosted.status in (Status.MAX_ROUNDS, Status.OUT_OF_DATA) and plan.check.early_exit:
-            warnings.warn(
-                f"the loop stopped with status {boosted.status.value!r} after "
-                f"{len(boosted.history)} rounds, when the largest violation was "
-                f"{abs(boosted.history[-1].violation):.3g} and the tolerance {plan.tolerance:.3g}. "
-                "Try a larger epsilon, more data or a larger max_rounds.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
-
-def read(predictions: Any, outcomes: Any, available: Any) -> Any:
-    """Predictions for the door, as an array; Instances come as they are."""
-    if isinstance(predictions, Instances):
-        return predictions
-    frames.check_same_columns(predictions, outcomes, "outcomes")
-    frames.check_same_columns(predictions, available, "available")
-    return frames.read(predictions)

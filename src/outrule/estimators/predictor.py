@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,20 +12,18 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from outrule.data import frames
-from outrule.data.arrays import check_instances, check_range
+from outrule.data.checks import check_range
 from outrule.data.instances import Instances
 from outrule.errors import ArgumentError, DataError, refuse_argument
+from outrule.estimators import frames
 from outrule.estimators.calibrator import DecisionCalibrator
 from outrule.estimators.display import Shown
 from outrule.estimators.folds import check_splitter, cross_fit, fit_clone, split
 from outrule.estimators.targets import OWNER, Labels, Target, classifies, read_target
 from outrule.problems.contract import Problem
 from outrule.problems.one_item import Rejection
+from outrule.proof.certificate import Certificate, certify
 from outrule.types import Booleans, Floats
-
-if TYPE_CHECKING:
-    from outrule.proof.certificate import Certificate
 
 PREFIT = "prefit"
 
@@ -162,8 +160,6 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
         groups: ArrayLike | None = None,
     ) -> Certificate:
         """Judge the decisions on instances that ``fit`` never saw: see :func:`outrule.certify`."""
-        from outrule.proof.certificate import certify
-
         instances = self.instances(X, y, sample_weight=sample_weight, groups=groups)
         return certify(self.calibrator_, instances, confidence=confidence)
 
@@ -212,7 +208,7 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
         classifies(self.estimator)
         if not isinstance(self.calibrator, DecisionCalibrator):
             raise refuse_argument(self.calibrator, "calibrator", OWNER, "a DecisionCalibrator")
-        self.calibrator.check_parameters()
+        self.calibrator.settings()
         if self._is_fitted():
             check_is_fitted(self.estimator)
             return
@@ -248,7 +244,7 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
     def _predicted(self, data: Instances, predictions: Floats) -> Instances:
         full = _with_reject(self.calibrator.problem, predictions)
         instances = replace(data, prediction=full.ravel())
-        check_instances(instances)
+        instances.check_values()
         return instances
 
     def _copy_features(self) -> None:

@@ -12,7 +12,6 @@ from sklearn.base import is_classifier
 from sklearn.utils.multiclass import check_classification_targets
 
 from outrule.data.arrays import numeric
-from outrule.data.frames import to_array
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Floats
 
@@ -152,7 +151,7 @@ def _chance_of_one(values: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
 
 
 def _matrix(y: Any, n_items: int | None = None) -> Floats:
-    matrix = numeric(to_array(y, "outcomes"), "outcomes")
+    matrix = numeric(y, "outcomes")
     if matrix.ndim != 2 or (n_items is not None and matrix.shape[1] != n_items):
         columns = "m" if n_items is None else n_items
         raise DataError(

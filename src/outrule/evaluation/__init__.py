@@ -6,3 +6,7 @@ on fresh batches), `equal_samples` (the other CHECKs on as many samples), `units
 rows), `folder` (files that survive a kill), `tables`, `reading`, `claims` and `comparisons` (what
 the tables say), `panels` and `figures`, `page`; `reproduce` walks through them.
 """
+
+from outrule.plots import require_matplotlib
+
+require_matplotlib()

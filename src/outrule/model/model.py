@@ -1,18 +1,22 @@
-"""The model: what `fit` leaves behind, whole and frozen; instances enter, predictions leave."""
+"""The model: everything that a fit leaves behind, frozen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrule.calibration.isotonic import FittedIsotonic, Isotonic
+from outrule.calibration.isotonic import FittedIsotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import Patch, replay
-from outrule.data.instances import Instances
-from outrule.data.origin import Schema, TableOrigin
-from outrule.errors import DataError
+from outrule.data.arrays import numeric
+from outrule.data.instances import Instances, as_instances
+from outrule.data.origin import ArrayOrigin, ColumnNames, TableOrigin
+from outrule.errors import ArgumentError, DataError
+from outrule.model.features import check_features
+from outrule.model.settings import OWNER, Settings
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Picks
@@ -20,18 +24,16 @@ from outrule.types import Floats, Picks
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A fitted calibrator; later changes of the calibrator's parameters do not reach it."""
+    """What ``fit`` learnt, and all that describes it; nothing outside can change it."""
 
-    problem: Problem
-    rules: tuple[Rule, ...]
-    epsilon: float
-    start: Isotonic | None
+    settings: Settings
     tolerance: float
     k: int
     value_range: tuple[float, float]
     n_items: int | None  # None for a table, whose instances may offer any number
-    columns: Schema | None  # of a table
-    has_start: bool  # the instances carried start predictions
+    feature_names: tuple[str, ...] | None  # of a wide frame
+    columns: ColumnNames | None  # of a table
+    has_start: bool  # the instances came with start predictions
     isotonic: FittedIsotonic
     patches: tuple[Patch, ...]
     history: tuple[Round, ...]
@@ -41,8 +43,20 @@ class Model:
     fingerprints: tuple[str, ...]  # of the training data
 
     @property
+    def problem(self) -> Problem:
+        return self.settings.problem
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.settings.rules
+
+    @property
+    def epsilon(self) -> float:
+        return self.settings.epsilon
+
+    @property
     def best_rule(self) -> int:
-        """The number of the rule that was worth most in training."""
+        """The number of the rule with the largest value in training."""
         return int(np.argmax(self.rule_values))
 
     @property
@@ -51,15 +65,22 @@ class Model:
         low, high = self.value_range
         return self.epsilon * (high - low)
 
-    def enter(
+    def instances(
         self,
         predictions: ArrayLike | Instances,
         outcomes: ArrayLike | None = None,
         available: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Instances:
-        """Instances for this model: they must be like those it has seen."""
-        instances = enter(predictions, outcomes, available, weights, self.value_range)
+        """The data as Instances; they must be like those of training."""
+        self._check_features(predictions)
+        instances = as_instances(
+            predictions,
+            outcomes,
+            available=available,
+            sample_weight=sample_weight,
+            value_range=self.value_range,
+        )
         if instances.value_range != self.value_range:
             raise DataError(
                 f"these instances have the value range {instances.value_range}, "
@@ -67,22 +88,28 @@ class Model:
             )
         m = n_items(instances)
         if m != self.n_items:
-            words = [
-                "a table" if count is None else f"{count} items" for count in (m, self.n_items)
-            ]
+            words = ["a table" if n is None else f"{n} items" for n in (m, self.n_items)]
             raise DataError(f"predictions have {words[0]}, those of fit had {words[1]}.")
         if self.has_start != (instances.start is not None):
-            words = ["carry no", "carry"] if self.has_start else ["carry", "carry no"]
+            ours, theirs = ("have no", "had them") if self.has_start else ("have", "had none")
             raise DataError(
-                f"these instances {words[0]} start predictions, those of fit {words[1]}: "
+                f"these instances {ours} start predictions, those of fit {theirs}: "
                 "give start= for both or for neither."
             )
         self.problem.check_data(instances)
         return instances
 
+    def _check_features(self, predictions: Any) -> None:
+        """Report columns that are not those of fit before anything about their values."""
+        if self.n_items is None or isinstance(predictions, Instances):
+            return
+        shape = numeric(predictions, "predictions").shape
+        if len(shape) == 2 and all(shape):
+            check_features(predictions, shape[1], self.n_items, self.feature_names, OWNER)
+
     def start_of(self, instances: Instances) -> Floats:
-        """Where the patches start from."""
-        return start_of(instances, self.start, self.isotonic, self.problem)
+        """The predictions that the patches start from."""
+        return start_of(self.settings, self.isotonic, instances)
 
     def predict(self, instances: Instances) -> Floats:
         """Calibrated predictions in the order of ``instances.prediction``."""
@@ -95,43 +122,40 @@ class Model:
         return self.problem.pick_on_threads(self.predict(instances), layout)
 
 
-def start_of(
-    instances: Instances, start: Isotonic | None, isotonic: FittedIsotonic, problem: Problem
-) -> Floats:
-    """The start that the instances carry, their isotonic regression, or their predictions."""
+def model_of(fitted: Any, owner: str) -> Model:
+    """The model of a fitted calibrator, or the model itself."""
+    if isinstance(fitted, Model):
+        return fitted
+    model = getattr(fitted, "model_", None)
+    if isinstance(model, Model):
+        return model
+    if hasattr(fitted, "fit"):
+        from sklearn.exceptions import NotFittedError  # loads scikit-learn, only for this error
+
+        raise NotFittedError(
+            f"This {type(fitted).__name__} instance is not fitted yet. Call 'fit' with "
+            "appropriate arguments before using this estimator."
+        )
+    raise ArgumentError(
+        f"The 'calibrator' argument of {owner} must be a fitted DecisionCalibrator. "
+        f"Got {fitted!r} instead."
+    )
+
+
+def start_of(settings: Settings, isotonic: FittedIsotonic, instances: Instances) -> Floats:
+    """The start that the instances have, their isotonic regression, or their predictions."""
     if instances.start is not None:
         return instances.start
-    if start is None:
+    if settings.start is None:
         return instances.prediction
-    return isotonic.apply(instances, problem.lay(instances).per_item.get("frozen"))
-
-
-def enter(
-    predictions: ArrayLike | Instances,
-    outcomes: ArrayLike | None = None,
-    available: ArrayLike | None = None,
-    weights: ArrayLike | None = None,
-    value_range: tuple[float, float] = (0.0, 1.0),
-) -> Instances:
-    """Arrays become Instances; Instances come with all they have."""
-    if not isinstance(predictions, Instances):
-        return Instances.from_arrays(
-            predictions, outcomes, available=available, weight=weights, value_range=value_range
-        )
-    extra = {"outcomes": outcomes, "available": available, "sample_weight": weights}
-    for name, value in extra.items():
-        if value is not None:
-            raise DataError(f"{name} was given beside Instances: it must be a part of them.")
-    return predictions
-
-
-def columns(instances: Instances) -> Schema | None:
-    """The names of a table's columns; arrays have none."""
-    origin = instances.origin
-    return origin.names if isinstance(origin, TableOrigin) else None
+    return isotonic.apply(instances, settings.problem.lay(instances).per_item.get("frozen"))
 
 
 def n_items(instances: Instances) -> int | None:
     """m for arrays; a table's instances may offer any number."""
-    shape: tuple[int, int] | None = getattr(instances.origin, "shape", None)
-    return None if shape is None else shape[1]
+    return instances.origin.shape[1] if isinstance(instances.origin, ArrayOrigin) else None
+
+
+def column_names(instances: Instances) -> ColumnNames | None:
+    """The names of a table's columns; arrays have none."""
+    return instances.origin.names if isinstance(instances.origin, TableOrigin) else None

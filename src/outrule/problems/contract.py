@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outrule import threads
-from outrule.data.arrays import weights_only
 from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
@@ -193,7 +192,8 @@ class Problem(ABC):
                [False, False,  True]])
         """
         if not isinstance(weights, Instances):
-            instances = weights_only(weights, available)
+            instances = Instances.from_weights(weights, available)
+            instances.check_finite()
         elif available is None:
             instances = weights
         else:

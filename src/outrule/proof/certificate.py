@@ -1,32 +1,27 @@
-"""The certificate: a calibrator and held-out instances enter, a frozen verdict leaves."""
+"""The certificate: what held-out data say of a model, as a frozen verdict."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, is_dataclass
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 import outrule
 from outrule import threads
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
-from outrule.model.codec import model_fingerprint
-from outrule.model.model import Model
+from outrule.errors import DataError, check_number
+from outrule.model.codec import fingerprint
+from outrule.model.documents import STRICT, damaged, read_document
+from outrule.model.model import Model, model_of
 from outrule.problems.contract import Layout, Problem
 from outrule.proof.confidence import Estimate, Observations, bernstein, observations_needed
 from outrule.rules.decisions import RULES, decide_all, expand
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Picks
-
-if TYPE_CHECKING:
-    from outrule.estimators.calibrator import DecisionCalibrator
 
 FORMAT = 1
 
@@ -34,6 +29,8 @@ FORMAT = 1
 @dataclass(frozen=True)
 class RuleResult:
     """A rule against the calibrated optimiser: its value, and how much more the optimiser has."""
+
+    __pydantic_config__: ClassVar = STRICT
 
     name: str
     value: float
@@ -44,6 +41,8 @@ class RuleResult:
 class ViolationResult:
     """The violation of one test, on the original predictions and on the calibrated ones."""
 
+    __pydantic_config__: ClassVar = STRICT
+
     test: str
     before: Estimate
     after: Estimate
@@ -52,6 +51,8 @@ class ViolationResult:
 @dataclass(frozen=True)
 class Promise:
     """What the optimiser's decisions were predicted to be worth, and what they were worth."""
+
+    __pydantic_config__: ClassVar = STRICT
 
     predicted: float
     realised: float
@@ -74,6 +75,8 @@ class Certificate:
     rules, violations : one entry for every rule; the optimiser's own test is the last violation
     promise_before, promise_after : predicted and realised value of the optimiser (winner's curse)
     """
+
+    __pydantic_config__: ClassVar = STRICT
 
     verdict: Literal["pass", "inconclusive", "fail"]
     epsilon: float
@@ -100,8 +103,8 @@ class Certificate:
     violations: tuple[ViolationResult, ...]
     data: str
     model: str
-    library: str = outrule.__version__
-    format: int = FORMAT
+    library: str
+    format: int
 
     def __str__(self) -> str:
         words = {
@@ -126,51 +129,14 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         """Read what :meth:`to_json` wrote; DataError if it is anything else."""
-        try:
-            values = json.loads(text, object_pairs_hook=_distinct)
-            if values["format"] != FORMAT:
-                raise DataError(f"the certificate has format {values['format']!r}, not {FORMAT}.")
-            certificate: Certificate = _read(cls, values)
-            if not 0 < certificate.confidence < 1:
-                raise ValueError("confidence")
-        except DataError:
-            raise
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            raise DataError("this is not a certificate of outrule, or it is damaged.") from error
+        certificate = read_document(cls, text, FORMAT, name="this", noun="certificate")
+        if not 0 < certificate.confidence < 1:
+            raise damaged("this", "certificate", ValueError("confidence: not in (0, 1)"))
         return certificate
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object that says nothing twice."""
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        raise ValueError("a name stands twice")
-    return values
-
-
-def _read(kind: Any, value: Any) -> Any:
-    """A plain value as the kind that an annotation names, or an error."""
-    inside = get_args(kind)
-    if get_origin(kind) is UnionType:  # a kind, or None
-        return None if value is None else _read(inside[0], value)
-    if get_origin(kind) is tuple and type(value) is list:
-        return tuple(_read(inside[0], entry) for entry in value)
-    if kind is Estimate and type(value) is list:
-        return Estimate(*(_read(float, number) for number in value))
-    if isinstance(kind, type) and is_dataclass(kind) and type(value) is dict:
-        hints = get_type_hints(kind)
-        if value.keys() == hints.keys():
-            return kind(**{name: _read(hint, value[name]) for name, hint in hints.items()})
-    if kind is float and type(value) in (int, float):
-        if math.isfinite(value):
-            return float(value)
-    elif type(value) is kind or value in inside:
-        return value
-    raise ValueError(f"{value!r} is no {kind}")
-
-
 def certify(
-    calibrator: DecisionCalibrator,
+    calibrator: Any,
     predictions: ArrayLike | Instances,
     outcomes: ArrayLike | None = None,
     *,
@@ -178,10 +144,11 @@ def certify(
     available: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Certificate:
-    """Judge a fitted calibrator on instances that ``fit`` never saw.
+    """Judge a model on instances that ``fit`` never saw.
 
     Parameters
     ----------
+    calibrator : a fitted DecisionCalibrator, or its Model
     predictions, outcomes : as in ``fit``
     confidence : float in (0, 1)
         Shared over the rules: all lower bounds hold at once with this probability.
@@ -198,24 +165,24 @@ def certify(
     'pass'
     """
     check_number(confidence, "confidence", "certify", 0, 1, high_open=True)
-    model = fitted_model(calibrator, "certify")
-    instances = calibrator.enter(predictions, outcomes, available, sample_weight)
+    model = model_of(calibrator, "certify")
+    instances = model.instances(predictions, outcomes, available, sample_weight)
     instances.require_outcome("certify")
     if instances.fingerprint in model.fingerprints:
         raise DataError(
             "these are the instances that fit has seen. A certificate needs held-out ones."
         )
-    with threads.using(calibrator.n_jobs):
-        return _Evaluation(calibrator, instances, confidence).certificate()
+    n_jobs = getattr(calibrator, "n_jobs", None)
+    threads.check_jobs(n_jobs, "DecisionCalibrator")
+    with threads.using(n_jobs):
+        return _Evaluation(model, instances, confidence).certificate()
 
 
 class _Evaluation:
     """The values that a certificate is made of."""
 
-    def __init__(self, calibrator: DecisionCalibrator, instances: Instances, confidence: float):
-        self.model: Model = calibrator.model_
-        self.fingerprint = model_fingerprint(calibrator)
-        self.instances, self.confidence = instances, confidence
+    def __init__(self, model: Model, instances: Instances, confidence: float):
+        self.model, self.instances, self.confidence = model, instances, confidence
         self.problem: Problem = self.model.problem
         self.layout: Layout = self.problem.lay(instances)
         self.outcome = instances.require_outcome("certify")
@@ -327,7 +294,9 @@ class _Evaluation:
             rules=tuple(results),
             violations=tuple(violations),
             data=self.instances.fingerprint,
-            model=self.fingerprint,
+            model=fingerprint(self.model),
+            library=outrule.__version__,
+            format=FORMAT,
         )
 
     def _needed(
@@ -359,14 +328,3 @@ def verdict(differences: list[Estimate], margin: float) -> Literal["pass", "inco
     if any(difference.upper < -margin for difference in differences):
         return "fail"
     return "inconclusive"
-
-
-def fitted_model(calibrator: Any, owner: str) -> Model:
-    """The model of a calibrator; refuses what is none, or is not fitted."""
-    from outrule.estimators.calibrator import DecisionCalibrator
-
-    if not isinstance(calibrator, DecisionCalibrator):
-        raise refuse_argument(calibrator, "calibrator", owner, "a fitted DecisionCalibrator")
-    check_is_fitted(calibrator, "model_")
-    threads.check_jobs(calibrator.n_jobs, "DecisionCalibrator")
-    return calibrator.model_

@@ -1,4 +1,4 @@
-"""Verification: a certificate is derived again from the data, by a path of its own.
+"""Verification: recomputes every number of a certificate through independent code.
 
 Nothing here uses the audit, the patches, the kernels' sums or the confidence bounds of the rest of
 the package: decisions are boolean masks, replay is one line of NumPy per patch, and every number of
@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule.data.instances import Instances
-from outrule.model.codec import model_fingerprint
-from outrule.model.model import Model
+from outrule.model.codec import fingerprint
+from outrule.model.model import Model, model_of
 from outrule.problems.contract import Layout
-from outrule.proof.certificate import FORMAT, Certificate, fitted_model
+from outrule.proof.certificate import FORMAT, Certificate
 from outrule.rules.rules import Rule
 from outrule.types import Booleans, Floats
-
-if TYPE_CHECKING:
-    from outrule.estimators.calibrator import DecisionCalibrator
 
 
 class CertificateError(ValueError):
@@ -32,14 +29,14 @@ class CertificateError(ValueError):
 
 def verify(
     certificate: Certificate | str,
-    calibrator: DecisionCalibrator,
+    calibrator: Any,
     predictions: ArrayLike | Instances,
     outcomes: ArrayLike | None = None,
     *,
     available: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> None:
-    """Derive every number of a certificate again; raise CertificateError at the first that differs.
+    """Recompute every number of a certificate; raise CertificateError at the first that differs.
 
     Parameters
     ----------
@@ -50,13 +47,13 @@ def verify(
     """
     text = certificate if isinstance(certificate, str) else certificate.to_json()
     certificate = Certificate.from_json(text)
-    model = fitted_model(calibrator, "verify")
-    instances = calibrator.enter(predictions, outcomes, available, sample_weight)
+    model = model_of(calibrator, "verify")
+    instances = model.instances(predictions, outcomes, available, sample_weight)
     if instances.fingerprint in model.fingerprints:
         raise CertificateError("data: fit has seen these instances, so they prove nothing.")
     claimed = json.loads(text)
     derived = json.loads(json.dumps(_derive(model, instances, certificate)))
-    derived["model"] = model_fingerprint(calibrator, certificate.library)  # of the version it names
+    derived["model"] = fingerprint(model, certificate.library)  # of the version it names
     span = instances.value_range[1] - instances.value_range[0]
     units = {"epsilon": 0.0, "confidence": 0.0}
     units |= dict.fromkeys(("squared_error_before", "squared_error_after"), span**2)

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +17,11 @@ from outrule.calibration.loop import Round, Status
 from outrule.data.instances import Instances
 from outrule.data.origin import ArrayOrigin, TableOrigin
 from outrule.errors import DataError, refuse_argument
-from outrule.model.codec import model_fingerprint
-from outrule.model.model import Model, columns
-from outrule.proof.certificate import Certificate, certify, fitted_model, verdict
+from outrule.model.codec import fingerprint
+from outrule.model.model import Model, column_names, model_of
+from outrule.proof.certificate import Certificate, certify, verdict
 from outrule.proof.confidence import Estimate
 from outrule.rules.rules import Fixed, Multiplier, Rule
-
-if TYPE_CHECKING:
-    from outrule.estimators.calibrator import DecisionCalibrator
 
 FORMAT = 1
 LONGEST = 120  # characters of a definition; text rules are shown whole
@@ -71,7 +68,7 @@ READING = {
 
 
 def summarise(
-    calibrator: DecisionCalibrator, instances: Instances, certificate: Certificate | None = None
+    calibrator: Any, instances: Instances, certificate: Certificate | None = None
 ) -> dict[str, Any]:
     """Everything a report shows, as plain values that JSON can hold, without NaN.
 
@@ -120,14 +117,14 @@ def summarise(
     >>> summary["verdict"]["verdict"], [row["name"] for row in summary["rules"]]
     ('pass', ['always 0', 'always 1'])
     """
-    model = fitted_model(calibrator, "summarise")
+    model = model_of(calibrator, "summarise")
     if not isinstance(instances, Instances):
         expected = "Instances, as Instances.from_table makes them"
         raise refuse_argument(instances, "instances", "summarise", expected)
     if certificate is None:
         certificate = certify(calibrator, instances)
     else:
-        _check_origin(certificate, calibrator, instances)
+        _check_origin(certificate, model, instances)
     return {
         "format": FORMAT,
         "library": outrule.__version__,
@@ -155,9 +152,9 @@ def summarise(
             "after": certificate.squared_error_after,
         },
         "rounds": (rounds := [_round(number, row) for number, row in enumerate(model.history)]),
-        "ledger": _ledger(calibrator, rounds),
+        "ledger": _ledger(model, rounds),
         "data": _data_card(instances, certificate),
-        "model": _model_card(calibrator, certificate),
+        "model": _model_card(model, certificate),
         "reading": [{"term": term, "text": text} for term, text in READING.items()],
     }
 
@@ -175,7 +172,7 @@ def check_summary(summary: Any, owner: str) -> Mapping[str, Any]:
     return summary
 
 
-def _check_origin(certificate: Any, calibrator: DecisionCalibrator, instances: Instances) -> None:
+def _check_origin(certificate: Any, model: Model, instances: Instances) -> None:
     """A certificate must be of this model and these instances, and not of training data."""
     if not isinstance(certificate, Certificate):
         raise refuse_argument(
@@ -186,12 +183,12 @@ def _check_origin(certificate: Any, calibrator: DecisionCalibrator, instances: I
             f"the certificate is of other data: of {certificate.data[:12]}, and these instances "
             f"are {instances.fingerprint[:12]}. Give the instances it was made from, or none."
         )
-    if certificate.model != model_fingerprint(calibrator, certificate.library):
+    if certificate.model != fingerprint(model, certificate.library):
         raise DataError(
             "the certificate is of another model. Give the calibrator it was made from, or no "
             "certificate."
         )
-    if instances.fingerprint in calibrator.model_.fingerprints:
+    if instances.fingerprint in model.fingerprints:
         raise DataError("these are the instances that fit has seen. A report needs held-out ones.")
 
 
@@ -284,9 +281,8 @@ def _round(number: int, row: Round) -> dict[str, Any]:
     return values
 
 
-def _ledger(calibrator: DecisionCalibrator, rounds: list[dict[str, Any]]) -> dict[str, Any]:
+def _ledger(model: Model, rounds: list[dict[str, Any]]) -> dict[str, Any]:
     """What the patches of each test did, and took off the squared error."""
-    model = calibrator.model_
     entries: dict[int, dict[str, Any]] = {}
     for patch, fall in zip(model.patches, _falls(len(model.patches), rounds), strict=True):
         own = patch.test == OPTIMISER
@@ -310,7 +306,7 @@ def _ledger(calibrator: DecisionCalibrator, rounds: list[dict[str, Any]]) -> dic
         else:
             row["fall"] = fall + (row["fall"] or 0.0)
     tests = sorted(entries.values(), key=lambda row: -(row["fall"] or 0.0))
-    noisy = isinstance(calibrator.check, FreshBatches) or len(model.fingerprints) > 1
+    noisy = isinstance(model.settings.check, FreshBatches) or len(model.fingerprints) > 1
     return {
         "tests": tests,
         "n_patches": len(model.patches),
@@ -351,7 +347,7 @@ def _note(noisy: bool, n_unmeasured: int) -> str:
 
 def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]:
     sizes, origin = np.diff(instances.offsets), instances.origin
-    roles = columns(instances)
+    roles = column_names(instances)
     named = {} if roles is None else {role: name for role, name in vars(roles).items() if name}
     shown: list[Any] = []
     if isinstance(origin, TableOrigin):
@@ -377,9 +373,9 @@ def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]
     }
 
 
-def _model_card(calibrator: DecisionCalibrator, certificate: Certificate) -> dict[str, Any]:
-    model, settings = calibrator.model_, calibrator.check_parameters()
-    start = "isotonic regression of the predictions" if model.start else "the predictions"
+def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
+    settings = model.settings
+    start = "isotonic regression of the predictions" if settings.start else "the predictions"
     return {
         "problem": _in_words(model.problem),
         "k": model.k,
@@ -397,8 +393,8 @@ def _model_card(calibrator: DecisionCalibrator, certificate: Certificate) -> dic
         "status_sentence": STATUS[model.status],
         "n_rounds": len(model.history),
         "n_patches": len(model.patches),
-        "max_rounds": None if calibrator.max_rounds is None else int(calibrator.max_rounds),
-        "random_state": None if calibrator.random_state is None else int(calibrator.random_state),
+        "max_rounds": settings.max_rounds,
+        "random_state": settings.random_state,
         "weight_seen": model.weight_seen,
         "library": outrule.__version__,
         "fingerprint": certificate.model,

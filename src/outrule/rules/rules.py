@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrule.data.instances import Instances, View
+from outrule.data.instances import Instances
+from outrule.data.view import View
 from outrule.errors import ArgumentError, DataError, check_number, refuse_argument
 from outrule.problems.contract import Layout, Problem
 from outrule.types import Booleans, Floats, Picks

@@ -1,25 +1,21 @@
-"""The spec: a table enters, instances leave; instances enter, a calibrator for them leaves."""
+"""The content of a spec file, and how it meets a table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-from outrule.calibration.check import Check, Step
-from outrule.calibration.isotonic import Isotonic
 from outrule.data.instances import Instances
-from outrule.data.origin import Schema
+from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
-from outrule.model.spec.sections import nearest
+from outrule.model.sections import nearest
+from outrule.model.settings import Settings
 from outrule.problems.contract import Problem
 from outrule.problems.matchings import Assignment, Graph
 from outrule.problems.matroids import PartitionMatroid
 from outrule.rules.rules import Multiplier, Rule, multipliers
 from outrule.rules.sql import column_faults, columns_of, read
-
-if TYPE_CHECKING:
-    from outrule.estimators.calibrator import DecisionCalibrator
 
 MOST_MULTIPLIERS = 1 << 24  # numbers in all, rules times items
 
@@ -48,70 +44,55 @@ class Spec:
     Attributes
     ----------
     path : where it came from, for messages
-    problem, epsilon, check, step, start, max_rounds, random_state : as for DecisionCalibrator
-    columns : Schema; which column of a table is what
+    problem, epsilon : as for DecisionCalibrator
+    columns : which column of a table is what
     value_range : (low, high)
-    rules : tuple of Rule; expressions are text
+    rules : tuple of Rule; expressions are strings
     multipliers : Multipliers or None
+    fit : the other parameters of DecisionCalibrator that the file gives
     """
 
     path: str
     problem: Problem
     epsilon: float
-    columns: Schema
+    columns: ColumnNames
     value_range: tuple[float, float]
     rules: tuple[Rule, ...]
     multipliers: Multipliers | None = None
-    check: Check | None = None
-    step: Step | None = None
-    start: Isotonic | None = None
-    max_rounds: int | None = None
-    random_state: int | None = None
+    fit: Mapping[str, Any] = field(default_factory=dict)
 
     def instances(self, frame: Any, *, outcome: bool = True) -> Instances:
-        """The table as Instances; columns that are missing are refused, all of them at once.
+        """The table as Instances; all columns that are missing are reported at once.
 
         Parameters
         ----------
-        frame : pandas, Polars or Arrow table
+        frame : as for ``Instances.from_table``
         outcome : bool
-            False where the outcome is not known, or shall not be.
+            False where the outcome is not known, or must not be.
         """
         names = self.columns if outcome else replace(self.columns, outcome=None)
         known = _names(frame)
         if known is not None:
             roles = [(f"[data] {role}", name) for role, name in asdict(names).items() if name]
             visible = [name for name in known if name != self.columns.outcome]
-            self._refuse_missing(roles, known, [*visible, "prediction"])
+            self._check_columns(roles, known, [*visible, "prediction"])
         return Instances.from_table(frame, **asdict(names), value_range=self.value_range)
 
-    def calibrator(self, instances: Instances, **changes: Any) -> DecisionCalibrator:
-        """A calibrator for these instances, not fitted yet; refuses what could not be fitted.
+    def settings(self, instances: Instances, **changes: Any) -> Settings:
+        """The settings of a fit on these instances; typos are reported before any work starts.
 
         Parameters
         ----------
         instances : Instances
             Their items are what the multipliers multiply, if there are any.
-        changes : parameters of DecisionCalibrator that shall differ from the file
+        changes : settings that differ from the file
         """
-        from outrule.estimators.calibrator import DecisionCalibrator
-
         visible = columns_of(instances)
-        self._refuse_missing([], visible, visible)
-        self._refuse_unfit(instances)
-        settings = {
-            "problem": self.problem,
-            "rules": self.rules + self._multipliers(instances),
-            "epsilon": self.epsilon,
-            "check": self.check,
-            "step": self.step,
-            "start": self.start,
-            "max_rounds": self.max_rounds,
-            "random_state": self.random_state,
-        }
-        calibrator = DecisionCalibrator(**{**settings, **changes})
-        calibrator.check_parameters()
-        return calibrator
+        self._check_columns([], visible, visible)
+        self._check_rules(instances)
+        rules = self.rules + self._multipliers(instances)
+        parameters = {"problem": self.problem, "rules": rules, "epsilon": self.epsilon}
+        return Settings(**{**parameters, **self.fit, **changes})
 
     def _multipliers(self, instances: Instances) -> tuple[Rule, ...]:
         if self.multipliers is None:
@@ -126,40 +107,41 @@ class Spec:
             )
         return self.multipliers.over(names)
 
-    def _refuse_missing(
+    def _check_columns(
         self, roles: Iterable[tuple[str, str]], known: Sequence[str], visible: Sequence[str]
     ) -> None:
-        """Refuse columns that are not there; rules and problem see only the visible ones."""
+        """Every column must exist; rules and problem see only the visible ones."""
+        wanted = [(where, name, known) for where, name in roles]
+        wanted += [("[problem]", name, visible) for name in problem_columns(self.problem)]
         faults = [
             f"{self.path}, {where}: there is no column {name!r}.{nearest(name, columns)}"
-            for where, name, columns in (
-                *((where, name, known) for where, name in roles),
-                *(("[problem]", name, visible) for name in problem_columns(self.problem)),
-            )
+            for where, name, columns in wanted
             if name not in columns
         ]
         for number, rule in enumerate(self.rules, start=1):
             text = getattr(rule, "function", None)
             if isinstance(text, str):
                 words = column_faults(read(text), visible, self.columns.outcome)
-                where = f"{self.path}, rule {number} ({rule.name!r})"
-                faults += [f"{where}: {word}" for word in words]
+                faults += [f"{self._place(number, rule)}: {word}" for word in words]
         if faults:
             columns = ", ".join(repr(name) for name in known)
             gap = "\n" if len(faults) > 1 else " "
             raise DataError("\n".join(faults) + f"{gap}The columns are: {columns}.")
 
-    def _refuse_unfit(self, instances: Instances) -> None:
-        """Refuse data on which rules cannot work, all of the rules at once."""
+    def _check_rules(self, instances: Instances) -> None:
+        """All rules that cannot work on these data are reported at once."""
         faults = []
         for number, rule in enumerate(self.rules, start=1):
             try:
                 rule.check_training(instances)
             except DataError as error:
                 words = str(error).removeprefix(f"rule {rule.name!r}: ")
-                faults.append(f"{self.path}, rule {number} ({rule.name!r}): {words}")
+                faults.append(f"{self._place(number, rule)}: {words}")
         if faults:
             raise DataError("\n".join(faults))
+
+    def _place(self, number: int, rule: Rule) -> str:
+        return f"{self.path}, rule {number} ({rule.name!r})"
 
 
 def problem_columns(problem: Problem) -> list[str]:

@@ -1,8 +1,8 @@
-"""Made model_1.json and predictions_1.json, once, with version 0.1.0 of the library.
+"""Makes model.json and predictions.json.
 
-    python tests/golden/make_model_1.py
+    python tests/golden/make_model.py
 
-Do not run it again: a file that users have keeps its format. A new format gets files of its own.
+Run it again only before the first release: files that users have keep their format.
 """
 
 import json
@@ -31,10 +31,10 @@ def main() -> None:
     )
     calibrator = outrule.DecisionCalibrator(outrule.Matching.complete(4), rules, epsilon=0.02)
     calibrator.fit(*instances(200, seed=0))
-    calibrator.save(HERE / "model_1.json")
+    calibrator.save(HERE / "model.json")
     predictions = calibrator.predict(instances(20, seed=1)[0])
     text = json.dumps(predictions.tolist(), indent=1)
-    (HERE / "predictions_1.json").write_text(text, encoding="utf-8")
+    (HERE / "predictions.json").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

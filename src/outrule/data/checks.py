@@ -1,0 +1,115 @@
+"""Checks of values at the entrance: each says what is wrong, where first, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrule import threads
+from outrule.data.origin import Origin, TableOrigin, place
+from outrule.errors import DataError, refuse_argument
+from outrule.types import Floats, Integers
+
+FARTHEST = 1e6  # a range farther from zero, in its own widths, loses digits to the offset
+SMALLEST, LARGEST = 1e-100, 1e100  # between them no square or product vanishes or overflows
+
+
+def check_range(value_range: Any) -> tuple[float, float]:
+    """Return (low, high) as floats, or raise ArgumentError."""
+    expected = "a pair (low, high) of finite numbers with low < high"
+    try:
+        low, high = value_range
+        numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
+        low, high = float(low), float(high)
+    except (TypeError, ValueError, OverflowError):
+        raise refuse_argument(value_range, "value_range", "Instances", expected) from None
+    if not (numbers and np.isfinite(low) and np.isfinite(high) and low < high):
+        raise refuse_argument(value_range, "value_range", "Instances", expected)
+    if not SMALLEST <= high - low <= LARGEST:
+        expected = f"a pair (low, high) with high - low in [{SMALLEST:g}, {LARGEST:g}]"
+        raise refuse_argument(value_range, "value_range", "Instances", expected)
+    if max(abs(low), abs(high)) > FARTHEST * (high - low):
+        expected = f"within {FARTHEST:g} times its own width of zero: subtract a constant"
+        raise refuse_argument(value_range, "value_range", "Instances", expected)
+    return low, high
+
+
+def check_offers(origin: Origin, offsets: Integers) -> None:
+    """Every instance must offer an item."""
+    empty = np.flatnonzero(np.diff(offsets) == 0)
+    if len(empty):
+        first = int(empty[0])
+        raise DataError(
+            f"{origin.where(first, None, int(offsets[first]))} has no items on offer. "
+            "Every instance must offer at least one: drop the instance."
+        )
+
+
+def check_inside(
+    values: Floats, name: str, origin: Origin, offsets: Integers, ends: tuple[float, float]
+) -> None:
+    """Values must be finite and in their range."""
+    low, high = ends
+    if _all_inside(values, low, high):
+        return
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)))
+    if not len(bad):
+        return
+    value, where = values[bad[0]], place(origin, offsets, int(bad[0]))
+    if np.isfinite(value):
+        raise DataError(
+            f"{name} is {value:g} at {where}, outside [{low:g}, {high:g}]. "
+            "Give Instances the range of the values: value_range=(low, high)."
+        )
+    word = "NaN" if np.isnan(value) else "infinite"
+    plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
+    other = "the row" if isinstance(origin, TableOrigin) else "mark the item as unavailable"
+    raise DataError(
+        f"{name} is {word} at {where}. {plural} must be finite: drop the instance, or {other}."
+    )
+
+
+def check_weight(weight: Floats, origin: Origin) -> None:
+    """Weights must be finite, not negative, and not all zero."""
+    good = np.isfinite(weight) & (weight >= 0)
+    usual = (weight == 0) | ((weight >= SMALLEST) & (weight <= LARGEST))
+    remedy = f"be zero or in [{SMALLEST:g}, {LARGEST:g}]: multiply all of them by one number."
+    for valid, words in ((good, "be finite and not negative."), (usual, remedy)):
+        if not valid.all():
+            first = int(np.argmin(valid))
+            where = origin.where(first, None, 0)
+            raise DataError(f"weight is {weight[first]:g} at {where}. Weights must {words}")
+    if not weight.any():
+        raise DataError("all weights are zero: at least one instance must count.")
+
+
+def check_repeats(
+    codes: NDArray[np.int32], names: Sequence[Any], origin: Origin, offsets: Integers
+) -> None:
+    """An instance may offer an item once; the items of an instance are in order."""
+    same = np.diff(codes) == 0
+    same[offsets[1:-1] - 1] = False  # from the last item of an instance to the first of the next
+    if same.any():
+        flat = int(np.argmax(same)) + 1
+        raise DataError(
+            f"item {names[codes[flat]]!r} is offered twice, again at "
+            f"{place(origin, offsets, flat)}. An instance offers an item once: drop the row."
+        )
+
+
+def _all_inside(values: Floats, low: float, high: float) -> bool:
+    """Whether all values are finite and in the range, without a copy; may say no for huge ones."""
+    pieces = threads.spans(1 << 18, len(values))
+
+    def inside(piece: int) -> bool:
+        some = values[slice(*pieces[piece])]
+        if low == -np.inf and high == np.inf:
+            with np.errstate(all="ignore"):
+                return bool(np.isfinite(some.sum()))
+        return bool(some.min() >= low and some.max() <= high)  # NaN is neither
+
+    return all(threads.run(inside, len(pieces)))

@@ -1,0 +1,54 @@
+"""The settings of a fit, complete and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from outrule.calibration.check import Check, LineSearch, Reuse, Step
+from outrule.calibration.isotonic import Isotonic
+from outrule.errors import check_number, refuse_argument
+from outrule.problems.contract import Problem
+from outrule.rules.rules import Rule, check_rules
+
+OWNER = "DecisionCalibrator"
+LEAST_EPSILON = 1e-9  # below it the rounding of sums decides
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of :class:`outrule.DecisionCalibrator`."""
+
+    problem: Problem
+    rules: tuple[Rule, ...]
+    epsilon: float = 0.05
+    check: Check = field(default_factory=Reuse)
+    step: Step = field(default_factory=LineSearch)
+    start: Isotonic | None = None
+    max_rounds: int | None = None
+    random_state: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind, expected in (
+            ("problem", Problem, "a problem, as BestAction()"),
+            ("check", Check, "FreshBatches(...), PrivateReuse(...) or Reuse(...)"),
+            ("step", Step, "FixedStep() or LineSearch()"),
+            ("start", Isotonic | None, "Isotonic() or None"),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                raise refuse_argument(getattr(self, name), name, OWNER, expected)
+        check_number(self.epsilon, "epsilon", OWNER, 0, 1)
+        if self.epsilon < LEAST_EPSILON:
+            raise refuse_argument(self.epsilon, "epsilon", OWNER, f"at least {LEAST_EPSILON:g}")
+        plain: dict[str, Any] = {
+            "rules": check_rules(self.rules, OWNER),
+            "epsilon": float(self.epsilon),
+        }
+        for name, least in (("max_rounds", 1), ("random_state", 0)):
+            value = getattr(self, name)
+            if value is not None:
+                plain[name] = int(
+                    check_number(value, name, OWNER, least, low_open=False, integer=True)
+                )
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
