@@ -1,4 +1,4 @@
-"""The door: the two errors of the house, and the checks of single arguments that raise them."""
+"""The two errors of the package, and the check of a number that raises one."""
 
 from __future__ import annotations
 

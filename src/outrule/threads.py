@@ -1,4 +1,4 @@
-"""Threads: chunks of work enter, their results leave in order, whatever the number of threads."""
+"""Runs chunks of work on threads; results come in order, whatever the number of threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _jobs: ContextVar[int | None] = ContextVar("jobs", default=None)
 
 
 def check_jobs(n_jobs: Any, owner: str) -> None:
-    """Refuse what scikit-learn users would not write."""
+    """Raise ArgumentError for a number of threads that scikit-learn would not take."""
     good = n_jobs is None or (isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool))
     if not good or n_jobs == 0:
         raise refuse_argument(n_jobs, "n_jobs", owner, "None, a positive int, or -1 for all cores")

@@ -1,4 +1,4 @@
-"""Names for the kinds of array that go through the house."""
+"""Names for the kinds of array that the package uses."""
 
 from __future__ import annotations
 

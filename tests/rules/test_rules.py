@@ -95,7 +95,7 @@ def test_a_vector_multiplies_the_items_of_a_table_by_their_numbers():
 
 
 def test_a_multiplier_of_a_table_needs_its_items():
-    with refused("rule 'half' multiplies items: name the item column with item=."):
+    with refused("rule 'half' needs items: name the item column with item=."):
         decide(Multiplier([0.5], name="half"), table(item=None))
 
 
@@ -109,7 +109,9 @@ def test_an_item_without_a_multiplier_is_refused():
 
 @pytest.mark.parametrize("length", [1, 2, 4])
 def test_a_multiplier_of_another_length_is_refused(length):
-    with refused(f"rule 'half' has {length} multipliers, but the predictions have 3 items."):
+    with refused(
+        f"rule 'half' has {length} multiplier{'s'[: length != 1]}, but the predictions have 3"
+    ):
         decide(Multiplier([0.5] * length, name="half"), arrays())
 
 
@@ -461,7 +463,7 @@ def test_a_fixed_item_that_is_no_column_is_refused():
 
 
 def test_a_fixed_item_of_a_table_needs_its_items():
-    with refused("rule 'always red' names an item: name the item column with item=."):
+    with refused("rule 'always red' needs items: name the item column with item=."):
         decide(Fixed("red"), table(item=None))
 
 
@@ -517,7 +519,7 @@ def test_what_is_no_rule_among_rules_is_refused():
 def test_two_rules_of_one_name_are_refused():
     message = (
         "Two rules of fit have the name 'always 0'. Names must be distinct: the history and the "
-        "certificate speak of rules by name."
+        "certificate refer to rules by name."
     )
     with pytest.raises(ArgumentError, match=re.escape(message)):
         check_rules([Fixed(0), Fixed(1), Fixed(0)], "fit")
@@ -602,7 +604,7 @@ def test_a_text_with_an_infinite_weight_is_refused():
 
 @pytest.mark.parametrize("kind", [Reweight, Choose])
 def test_a_text_that_is_no_expression_is_refused_when_the_rule_is_made(kind):
-    message = "rule 'sum': there is no function 'SUM' at line 1, column 5. A rule decides every row"
+    message = "rule 'sum': unknown function 'SUM' at line 1, column 5. A rule decides every row"
     with pytest.raises(ArgumentError, match=re.escape(message)):
         kind("sum", "1 + SUM(km)")
 

@@ -4,25 +4,16 @@ import datetime as dt
 import math
 import re
 import threading
-import time
 from decimal import Decimal
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from outrule import ArgumentError, DataError, Instances
-from outrule.rules.sql import (
-    check_types,
-    choice,
-    column_faults,
-    columns_of,
-    evaluate,
-    read,
-    weights as weights_of,
-)
-from outrule.rules.sql.grammar import DEPTH, NESTING, OPERATIONS, SPECIAL
+from outrule.rules.sql import check_types, column_faults, columns_of, evaluate, read, values
+from outrule.rules.sql.grammar import NESTING, OPERATIONS, SPECIAL, WILDCARDS
 from outrule.rules.sql.tokens import LONGEST
 from outrule.rules.sql.words import FUNCTIONS, OTHER_NAMES, PARTS
 
@@ -50,7 +41,7 @@ def table(frame=TABLE, **names):
 def value(text, instances=None):
     """What an expression gives for every row, as Python values."""
     instances = table() if instances is None else instances
-    column = evaluate(read(text), instances).to_list()
+    column = evaluate(text, instances).to_list()
     return column * len(instances.prediction) if not read(text).uses else column
 
 
@@ -82,12 +73,12 @@ def refused(message, kind=ArgumentError):
         ("1e2", [100.0] * 6),
         ("'it''s'", ["it's"] * 6),
         ("NULL", [None] * 6),
-        ("x + 1", [8, -6, None, 1, 3, 4]),
-        ("x - -1", [8, -6, None, 1, 3, 4]),
-        ("- x", [-7, 7, None, 0, -2, -3]),
-        ("+ x * 2", [14, -14, None, 0, 4, 6]),
-        ("1 + x * 2", [15, -13, None, 1, 5, 7]),
-        ("(1 + x) * 2", [16, -12, None, 2, 6, 8]),
+        ("x + 1", [8.0, -6.0, None, 1.0, 3.0, 4.0]),
+        ("x - -1", [8.0, -6.0, None, 1.0, 3.0, 4.0]),
+        ("- x", [-7.0, 7.0, None, 0.0, -2.0, -3.0]),
+        ("+ x * 2", [14.0, -14.0, None, 0.0, 4.0, 6.0]),
+        ("1 + x * 2", [15.0, -13.0, None, 1.0, 5.0, 7.0]),
+        ("(1 + x) * 2", [16.0, -12.0, None, 2.0, 6.0, 8.0]),
         ("x / 2", [3.5, -3.5, None, 0.0, 1.0, 1.5]),
         ("1 / 2", [0.5] * 6),
         ("1.0 / 3", [1 / 3] * 6),
@@ -95,14 +86,14 @@ def refused(message, kind=ArgumentError):
         ("x / 0", [None] * 6),
         ("0 / (x - x)", [None] * 6),
         ("8 / 2 / 2", [2.0] * 6),
-        ("x % 4", [3, -3, None, 0, 2, 3]),
-        ("MOD(x, -4)", [3, -3, None, 0, 2, 3]),
+        ("x % 4", [3.0, -3.0, None, 0.0, 2.0, 3.0]),
+        ("MOD(x, -4)", [3.0, -3.0, None, 0.0, 2.0, 3.0]),
         ("x % 0", [None] * 6),
-        ("b + c", [2, 1, None, None, 0, 1]),
-        ("b + c - 3", [-1, -2, None, None, -3, -2]),
+        ("b + c", [2.0, 1.0, None, None, 0.0, 1.0]),
+        ("b + c - 3", [-1.0, -2.0, None, None, -3.0, -2.0]),
         ("score * (x > 1)", [0.5, 0.0, None, 0.0, 1.0, 0.125]),
-        ("(x > 1) + (x > 2)", [2, 0, None, 0, 1, 2]),
-        ("- b", [-1, 0, None, -1, 0, -1]),
+        ("(x > 1) + (x > 2)", [2.0, 0.0, None, 0.0, 1.0, 2.0]),
+        ("- b", [-1.0, 0.0, None, -1.0, 0.0, -1.0]),
         ("x = 7", [True, False, None, False, False, False]),
         ("x <> 7", [False, True, None, True, True, True]),
         ("x != 7", [False, True, None, True, True, True]),
@@ -144,13 +135,33 @@ def refused(message, kind=ArgumentError):
         ("CASE WHEN x > 1 THEN 1 END", [1, None, None, None, 1, 1]),
         ("CASE x WHEN 7 THEN 1 WHEN NULL THEN 2 ELSE 0.5 END", [1.0, 0.5, 0.5, 0.5, 0.5, 0.5]),
         ("CAST(x AS DOUBLE) / 2", [3.5, -3.5, None, 0.0, 1.0, 1.5]),
-        ("CAST(y AS INTEGER)", DataError),  # infinity is no integer
+        ("CAST(y AS INTEGER)", None),  # infinity is no integer
         ("TRY_CAST(y AS INT)", [2, -2, 0, None, None, None]),
         ("x::text", ["7", "-7", None, "0", "2", "3"]),
         ("-x::DOUBLE PRECISION", [-7.0, 7.0, None, 0.0, -2.0, -3.0]),
         ("CAST(b AS INTEGER)", [1, 0, None, 1, 0, 1]),
         ("TRY_CAST('nan' AS FLOAT)", [None] * 6),
         ("TRY_CAST(s AS BIGINT)", [None] * 6),
+        ("CASE WHEN x < 3 THEN CAST(y AS INTEGER) ELSE 1 END", [1, -2, 1, None, None, 1]),
+        ("CASE WHEN x >= 3 OR x IS NULL THEN 1 ELSE y::INT END", [1, -2, 1, None, None, 1]),
+        ("IF(score = 0.125, 0, CAST(y AS INT))", [2, -2, 0, None, None, 0]),
+        ("CASE WHEN x = 3 THEN 0 WHEN y::INT = 2 THEN 1 ELSE y::INT END",
+         [1, -2, 0, None, None, 0]),
+        ("IF(b, IF(x = 3, 5, y::INT), STRPTIME(s, '%Y') IS NULL)", None),
+        ("IF(x > 0, CASE WHEN x < 3 THEN y::INT END, y::INT + 1)",
+         [None, -1.0, 1.0, None, None, None]),
+        ("y - y", [0.0, 0.0, 0.0, None, None, None]),
+        ("y - y > 1", [False, False, False, None, None, None]),
+        ("y % 2 < 9", [True, True, True, None, None, None]),
+        ("9223372036854775807 + x > 0", [True, True, None, True, True, True]),
+        ("x * 9223372036854775807 * 4 > x", [True, False, None, False, True, True]),
+        ("ABS(NULL) + POWER(NULL, 2)", [None] * 6),
+        ("CAST(written AS DATE) = day", [True, True, None, True, True, True]),
+        ("written::DATE < DATE '2024-01-01'", [False, True, None, True, True, True]),
+        ("CAST(written AS TIMESTAMP) = day", [True, True, None, True, True, True]),
+        ("CAST(day AS DATE) IN (DATE '2024-01-07')", [True, False, None, False, False, False]),
+        ("'2024-01-31T18:30:00.5'::TIMESTAMP > TIMESTAMP '2024-01-31 18:30:00'", [True] * 6),
+        ("TRY_CAST(s AS DATE)", [None] * 6),
         ("at > TIMESTAMP '2024-01-01 00:00:00'", [True, None, False, False, False, False]),
         ("at::DATE = day", [True, None, None, True, True, True]),
         ("day + INTERVAL '1 day 24 hours' > DATE '2024-01-08'",
@@ -166,15 +177,12 @@ def test_an_expression_means_what_sql_means(text, expected):
     if expected is None:
         with pytest.raises((ArgumentError, DataError)):
             value(text)
-    elif expected is DataError:
-        with pytest.raises(DataError):
-            value(text)
     else:
         assert_same(value(text), expected)
 
 
 FUNCTION_CALLS = {
-    "ABS": ("ABS(x)", [7, 7, None, 0, 2, 3]),
+    "ABS": ("ABS(x)", [7.0, 7.0, None, 0.0, 2.0, 3.0]),
     "ACOS": ("ACOS(score * 2)", [0.0, math.acos(0.5), None, math.acos(0), None, math.acos(0.25)]),
     "ASIN": ("ASIN(score * 2)", [math.asin(1), math.asin(0.5), None, 0.0, None, math.asin(0.25)]),
     "ATAN": ("ATAN(x)", [math.atan(7), math.atan(-7), None, 0.0, math.atan(2), math.atan(3)]),
@@ -182,7 +190,7 @@ FUNCTION_CALLS = {
     "CAST": ("CAST(x AS VARCHAR)", ["7", "-7", None, "0", "2", "3"]),
     "CBRT": ("CBRT(x)", [math.cbrt(n) if n is not None else None for n in TABLE["x"]]),
     "CEIL": ("CEIL(y)", [3.0, -2.0, 1.0, None, None, math.inf]),
-    "CEILING": ("CEILING(x)", [7, -7, None, 0, 2, 3]),
+    "CEILING": ("CEILING(x)", [7.0, -7.0, None, 0.0, 2.0, 3.0]),
     "CHAR_LENGTH": ("CHAR_LENGTH(s)", [3, 5, None, 0, 7, 5]),
     "COALESCE": ("COALESCE(x, y, 9)", [7.0, -7.0, 0.5, 0.0, 2.0, 3.0]),
     "CONCAT": ("CONCAT(s, x)", ["Abc7", " a_c -7", "", "0", "it's 5%2", "ÄÖß\nz3"]),
@@ -192,14 +200,14 @@ FUNCTION_CALLS = {
     "DEGREES": ("DEGREES(x)", [math.degrees(n) if n is not None else None for n in TABLE["x"]]),
     "ENDS_WITH": ("ENDS_WITH(s, 'c')", [True, False, None, False, False, False]),
     "EXP": ("EXP(x)", [math.exp(n) if n is not None else None for n in TABLE["x"]]),
-    "EXTRACT": ("EXTRACT(hour FROM at) * 60", [300, None, *[1380] * 4]),
+    "EXTRACT": ("EXTRACT(hour FROM at) * 60", [300.0, None, *[1380.0] * 4]),
     "FLOOR": ("FLOOR(y)", [2.0, -3.0, 0.0, None, None, math.inf]),
     "GREATEST": ("GREATEST(x, 2)", [7, 2, 2, 2, 2, 3]),
     "IF": ("IF(x > 1, x, 0.5)", [7.0, 0.5, 0.5, 0.5, 2.0, 3.0]),
     "IFNULL": ("IFNULL(x, 1)", [7, -7, 1, 0, 2, 3]),
     "LEAST": ("LEAST(x, 2.5)", [2.5, -7.0, 2.5, 0.0, 2.0, 2.5]),
     "LEFT": ("LEFT(s, 2)", ["Ab", " a", None, "", "it", "ÄÖ"]),
-    "LENGTH": ("LENGTH(s) - 5", [-2, 0, None, -5, 2, 0]),
+    "LENGTH": ("LENGTH(s) - 5", [-2.0, 0.0, None, -5.0, 2.0, 0.0]),
     "LN": ("LN(x)", [math.log(7), None, None, -math.inf, math.log(2), math.log(3)]),
     "LOG10": ("LOG10(x)", [math.log10(7), None, None, -math.inf, math.log10(2), math.log10(3)]),
     "LOG1P": ("LOG1P(x)", [math.log(8), None, None, 0.0, math.log(3), math.log(4)]),
@@ -216,7 +224,7 @@ FUNCTION_CALLS = {
     "RIGHT": ("RIGHT(s, 2)", ["bc", "c ", None, "", "5%", "\nz"]),
     "ROUND": ("ROUND(y)", [3.0, -3.0, 1.0, None, None, math.inf]),
     "RTRIM": ("RTRIM(s)", ["Abc", " a_c", None, "", "it's 5%", "ÄÖß\nz"]),
-    "SIGN": ("SIGN(x)", [1, -1, None, 0, 1, 1]),
+    "SIGN": ("SIGN(x)", [1.0, -1.0, None, 0.0, 1.0, 1.0]),
     "SIN": ("SIN(x)", [math.sin(n) if n is not None else None for n in TABLE["x"]]),
     "SQRT": ("SQRT(x)", [7**0.5, None, None, 0.0, 2**0.5, 3**0.5]),
     "STARTS_WITH": ("STARTS_WITH(s, 'A')", [True, False, None, False, False, False]),
@@ -402,7 +410,11 @@ def test_any_text_can_stand_in_single_quotes(text):
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 
-@given(names.filter(lambda name: name != "*" and not name.startswith("^")))
+@example("*")
+@example("^x$")
+@example("^.*$")
+@example("operand 0")
+@given(names)
 def test_any_name_can_stand_in_double_quotes(name):
     if name in TABLE.columns:
         return
@@ -435,53 +447,53 @@ def test_a_soup_of_words_is_refused_or_has_a_value(text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the text ends where a value should be, at line 1, column 1."),
-        ("x +", "the text ends where a value should be, at line 1, column 4."),
-        ("x y", "'y' stands where an operator should be, at line 1, column 3."),
-        ("'a' 'b'", "\"'b'\" stands where an operator should be, at line 1, column 5."),
-        ("1_000", "'_000' stands where an operator should be, at line 1, column 2."),
-        ("x AS z", "'AS' stands where an operator should be, at line 1, column 3."),
-        ("x, y", "',' stands where an operator should be, at line 1, column 2."),
-        ("(x", "the text ends where ) should be, at line 1, column 3."),
-        ("x)", "')' stands where an operator should be, at line 1, column 2."),
-        ("* 2", "'*' stands where a value should be, at line 1, column 1."),
-        ("ABS(*)", "'*' stands where a value should be, at line 1, column 5."),
-        ("ABS(x y)", "'y' stands where an operator, ',' or ')' should be, at line 1, column 7."),
-        ("ABS(x, y)", "ABS has 2 arguments and should have 1, at line 1, column 9."),
-        ("SUBSTR(s)", "SUBSTR has 1 arguments and should have 2 to 3, at line 1, column 9."),
-        ("x IN ()", "IN has 0 arguments and should have 1 to 10000, at line 1, column 7."),
-        ("1 < x < 3", "'<' stands where AND, OR or a parenthesis should be, at line 1, column 7."),
-        ("x IS TRUE", "'TRUE' stands where NULL or DISTINCT should be, at line 1, column 6."),
-        ("x LIKE y", "'y' stands where a text in single quotes should be, at line 1, column 8."),
-        ("x NOT 3", "'3' stands where IN or BETWEEN or LIKE or ILIKE should be, at line 1"),
-        ("x BETWEEN 1 OR 2", "'OR' stands where AND should be, at line 1, column 13."),
-        ("CASE x END", "'END' stands where WHEN should be, at line 1, column 8."),
-        ("CASE WHEN x THEN", "the text ends where a value should be, at line 1, column 17."),
-        ("CASE WHEN b THEN 1", "the text ends where END should be, at line 1, column 19."),
-        ("x\n  + \n -", "the text ends where a value should be, at line 3, column 3."),
-        ("x -- why", "comments are not allowed: at line 1, column 3."),
-        ("x /* why */", "comments are not allowed: at line 1, column 3."),
-        ("x; y", "';' has no meaning in an expression, at line 1, column 2."),
-        ("x.y", "'.' has no meaning in an expression, at line 1, column 2."),
-        ("`x`", "'`' has no meaning in an expression, at line 1, column 1."),
-        ("x = $1", "'$' has no meaning in an expression, at line 1, column 5."),
-        ("x[1]", "'[' has no meaning in an expression, at line 1, column 2."),
-        ("s = 'Abc", "a text is never closed that begins at line 1, column 5."),
-        ('"x', "a name is never closed that begins at line 1, column 1."),
-        ('""', "a name is never closed that begins at line 1, column 1."),
-        ("(SELECT 1)", "'SELECT' is not allowed at line 1, column 2. A rule decides every row"),
-        ("ABS(x) OVER ()", "'OVER' is not allowed at line 1, column 8. A rule decides every row"),
-        ("ABS(x) FILTER (x)", "'FILTER' is not allowed at line 1, column 8."),
-        ("SUM(x)", "there is no function 'SUM' at line 1, column 1. A rule decides every row by"),
-        ("now()", "there is no function 'now' at line 1, column 1."),
-        ("1 + read_csv('/etc/passwd')", "there is no function 'read_csv' at line 1, column 5."),
-        ("__import__('os')", "there is no function '__import__' at line 1, column 1."),
-        ('"ABS"(x)', "'(' stands where an operator should be, at line 1, column 6."),
-        ("CAST(x AS BLOB)", "there is no type 'BLOB' at line 1, column 11. The types are: INT,"),
-        ("CAST(x, INT)", "',' stands where AS should be, at line 1, column 7."),
-        ("EXTRACT(eon FROM at)", "there is no part 'eon' at line 1, column 9. The parts are: YEAR"),
-        ("EXTRACT('year' FROM at)", "there is no part \"'year'\" at line 1, column 9."),
-        ("DATE_PART(year, at)", "there is no part 'year' at line 1, column 11."),
+        ("", "expected a value, but the expression ends at line 1, column 1."),
+        ("x +", "expected a value, but the expression ends at line 1, column 4."),
+        ("x y", "expected an operator, but found 'y' at line 1, column 3."),
+        ("'a' 'b'", "expected an operator, but found \"'b'\" at line 1, column 5."),
+        ("1_000", "expected an operator, but found '_000' at line 1, column 2."),
+        ("x AS z", "expected an operator, but found 'AS' at line 1, column 3."),
+        ("x, y", "expected an operator, but found ',' at line 1, column 2."),
+        ("(x", "expected ')', but the expression ends at line 1, column 3."),
+        ("x)", "expected an operator, but found ')' at line 1, column 2."),
+        ("* 2", "expected a value, but found '*' at line 1, column 1."),
+        ("ABS(*)", "expected a value, but found '*' at line 1, column 5."),
+        ("ABS(x y)", "expected an operator, ',' or ')', but found 'y' at line 1, column 7."),
+        ("ABS(x, y)", "ABS needs 1 argument, but has 2, at line 1, column 9."),
+        ("SUBSTR(s)", "SUBSTR needs 2 to 3 arguments, but has 1, at line 1, column 9."),
+        ("x IN ()", "IN needs 1 to 10000 arguments, but has 0, at line 1, column 7."),
+        ("1 < x < 3", "expected AND, OR or a parenthesis, but found '<' at line 1, column 7."),
+        ("x IS TRUE", "expected NULL or DISTINCT, but found 'TRUE' at line 1, column 6."),
+        ("x LIKE y", "expected a string in single quotes, but found 'y' at line 1, column 8."),
+        ("x NOT 3", "expected IN or BETWEEN or LIKE or ILIKE, but found '3' at line 1"),
+        ("x BETWEEN 1 OR 2", "expected AND, but found 'OR' at line 1, column 13."),
+        ("CASE x END", "expected WHEN, but found 'END' at line 1, column 8."),
+        ("CASE WHEN x THEN", "expected a value, but the expression ends at line 1, column 17."),
+        ("CASE WHEN b THEN 1", "expected END, but the expression ends at line 1, column 19."),
+        ("x\n  + \n -", "expected a value, but the expression ends at line 3, column 3."),
+        ("x -- why", "comments are not supported, at line 1, column 3."),
+        ("x /* why */", "comments are not supported, at line 1, column 3."),
+        ("x; y", "unexpected character ';' at line 1, column 2."),
+        ("x.y", "unexpected character '.' at line 1, column 2."),
+        ("`x`", "unexpected character '`' at line 1, column 1."),
+        ("x = $1", "unexpected character '$' at line 1, column 5."),
+        ("x[1]", "unexpected character '[' at line 1, column 2."),
+        ("s = 'Abc", "a string that is never closed starts at line 1, column 5."),
+        ('"x', "a name that is never closed starts at line 1, column 1."),
+        ('""', "a name that is never closed starts at line 1, column 1."),
+        ("(SELECT 1)", "'SELECT' is not supported at line 1, column 2. A rule decides every row"),
+        ("ABS(x) OVER ()", "'OVER' is not supported at line 1, column 8. A rule decides every row"),
+        ("ABS(x) FILTER (x)", "'FILTER' is not supported at line 1, column 8."),
+        ("SUM(x)", "unknown function 'SUM' at line 1, column 1. A rule decides every row from"),
+        ("now()", "unknown function 'now' at line 1, column 1."),
+        ("1 + read_csv('/etc/passwd')", "unknown function 'read_csv' at line 1, column 5."),
+        ("__import__('os')", "unknown function '__import__' at line 1, column 1."),
+        ('"ABS"(x)', "expected an operator, but found '(' at line 1, column 6."),
+        ("CAST(x AS BLOB)", "unknown type 'BLOB' at line 1, column 11. The types are: INT,"),
+        ("CAST(x, INT)", "expected AS, but found ',' at line 1, column 7."),
+        ("EXTRACT(eon FROM at)", "unknown part 'eon' at line 1, column 9. The parts are: YEAR"),
+        ("EXTRACT('year' FROM at)", "unknown part \"'year'\" at line 1, column 9."),
+        ("DATE_PART(year, at)", "unknown part 'year' at line 1, column 11."),
         ("DATE '2024-13-01'", "'2024-13-01' cannot be read as DATE at line 1, column 6. Write it"),
         ("TIMESTAMP '2024-01-01T00:00:00+01:00'", "cannot be read as TIMESTAMP at line 1"),
         ("INTERVAL '2 months'", "'2 months' cannot be read as INTERVAL at line 1, column 10."),
@@ -489,12 +501,21 @@ def test_a_soup_of_words_is_refused_or_has_a_value(text):
         ("ROUND(y, x)", "an argument of ROUND is not a whole number at line 1, column 10."),
         ("ROUND(y, -1)", "an argument of ROUND is not a whole number at line 1, column 10."),
         ("LEFT(s, 1.5)", "an argument of LEFT is not a whole number at line 1, column 9."),
-        ("REGEXP_LIKE(s, s)", "an argument of REGEXP_LIKE is not a text in single quotes at line"),
-        ("REGEXP_LIKE(s, '(')", "there is no valid regular expression at line 1, column 16."),
-        ("SUBSTR(s, 0)", "SUBSTR counts from 1, and not from 0, at line 1, column 11."),
+        (
+            "REGEXP_LIKE(s, s)",
+            "an argument of REGEXP_LIKE is not a string in single quotes at line",
+        ),
+        ("REGEXP_LIKE(s, '(')", "invalid regular expression at line 1, column 16."),
+        ("SUBSTR(s, 0)", "SUBSTR counts from 1, not 0, at line 1, column 11."),
         ("1e999", "the number is too large at line 1, column 1."),
-        ('"*"', "the column '*' has a name that Polars takes for a pattern, at line 1, column 1."),
-        ('"^x$"', "the column '^x$' has a name that Polars takes for a pattern, at line 1"),
+        ("x IS NULL + 1", "expected AND, OR or a parenthesis, but found '+' at line 1, column 11."),
+        ("x = NOT b", "expected a value, but found 'NOT' at line 1, column 5."),
+        ("x BETWEEN 1 2", "expected AND, but found '2' at line 1, column 13."),
+        ("x NOT NULL", "expected IN or BETWEEN or LIKE or ILIKE, but found 'NULL' at line 1"),
+        ("CASE WHEN b 1 END", "expected THEN, but found '1' at line 1, column 13."),
+        ("ABS(x,)", "expected a value, but found ')' at line 1, column 7."),
+        ("IF(b, 1)", "expected ',', but found ')' at line 1, column 8."),
+        ("s LIKE '" + "_" * 101 + "'", f"the pattern has more than {WILDCARDS} wildcards at line"),
     ],
 )
 def test_a_fault_of_the_text_is_refused_with_its_place(text, message):
@@ -504,7 +525,7 @@ def test_a_fault_of_the_text_is_refused_with_its_place(text, message):
 
 def test_a_fault_is_shown_under_its_line():
     with refused(
-        "line 2, column 4. A rule decides every row by itself, with these functions: ABS, "
+        "line 2, column 4. A rule decides every row from that row alone. The functions are: ABS"
     ):
         read("x +\n 2*SUM(x)\n + y")
     with pytest.raises(ArgumentError) as error:
@@ -520,33 +541,39 @@ def test_a_fault_is_shown_under_its_line():
     [
         ("x + s", "not allowed"),
         ("y * (s = 1)", "cannot compare string with numeric type (i64), at line 1, column 8."),
-        ("NOT x", "NOT needs true or false, and not Int64, at line 1, column 5."),
-        ("b AND x", "AND needs true or false, and not Int64, at line 1, column 7."),
+        ("NOT x", "NOT needs true or false, not Int64, at line 1, column 5."),
+        ("b AND x", "AND needs true or false, not Int64, at line 1, column 7."),
         (
             "CASE WHEN x THEN 1 END",
-            "CASE needs true or false, and not Int64, at line 1, column 11.",
+            "CASE needs true or false, not Int64, at line 1, column 11.",
         ),
-        ("IF(s, 1, 2)", "IF needs true or false, and not String, at line 1, column 4."),
+        ("IF(s, 1, 2)", "IF needs true or false, not String, at line 1, column 4."),
         ("LENGTH(x)", "at line 1, column 1."),
         ("ABS(s)", "at line 1, column 1."),
         ("x IN ('a')", "at line 1, column 3."),
         ("EXTRACT(HOUR FROM x)", "at line 1, column 1."),
         (
             "day > '2024-01-01'",
-            "a date or a time is compared with text (write DATE '2024-01-31'), ",
+            "a date or time cannot be compared with a string at line 1, column 5. Write DATE",
         ),
         (
             "day > 20240101",
-            "a date or a time is compared with a number (write DATE '2024-01-31'), ",
+            "a date or time cannot be compared with a number at line 1, column 5. Write DATE",
         ),
         (
             "at IN (1, 2)",
-            "a date or a time is compared with a number (write DATE '2024-01-31'), at",
+            "a date or time cannot be compared with a number at line 1, column 4.",
         ),
         ("s", "the expression gives String. It must give numbers."),
         ("day", "the expression gives Date. It must give numbers."),
         ("CASE WHEN b THEN 'a' ELSE 1 END", "the expression gives String. It must give numbers."),
-        ("CAST(s AS DOUBLE)", "conversion from `str` to `f64` failed in column 's'"),
+        ("CAST(s AS DOUBLE)", "conversion from `str` to `f64` failed"),
+        ("1 + CAST(s AS DATE)", "at line 1, column 5."),
+        (
+            "written < DATE '2024-01-01'",
+            "a date or time cannot be compared with a string at line 1, column 9. Write DATE "
+            "'2024-01-31', or CAST(... AS DATE) for a column of strings.",
+        ),
         ("unknown + 1", "unknown column 'unknown' at line 1, column 1. The columns are: 'trip',"),
         (
             "scores",
@@ -554,7 +581,7 @@ def test_a_fault_is_shown_under_its_line():
         ),
         (
             's = "north"',
-            "unknown column 'north' at line 1, column 5. Text stands in single quotes.",
+            "unknown column 'north' at line 1, column 5. Strings are written in single quotes.",
         ),
         ("CURRENT_DATE > day", "unknown column 'CURRENT_DATE' at line 1, column 1."),
         ("1 + won", "column 'won' at line 1, column 5 is the outcome, hidden from rules."),
@@ -569,16 +596,16 @@ def test_a_fault_is_shown_under_its_line():
 )
 def test_a_fault_of_types_columns_or_values_is_refused_with_its_place(text, message):
     with refused("rule 'half': ", DataError) as error:
-        weights_of(text, "half", table())
+        values(text, "half", table())
     assert message in str(error.value)
 
 
 def test_a_choice_must_be_true_or_false():
     with refused("rule 'half': the expression gives Int64. It must give true or false.", DataError):
-        choice("x", "half", table())
+        values("x", "half", table(), chooses=True)
     message = "rule 'half': the choice is NULL at instance 1, row 2 of the table. CASE without ELSE"
     with refused(message, DataError):
-        choice("b", "half", table())
+        values("b", "half", table(), chooses=True)
 
 
 def test_types_are_refused_before_any_value_is_computed():
@@ -601,51 +628,42 @@ def test_all_unknown_columns_are_named_once_each():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x " * LONGEST, "the text has 20,000 characters. At most 10,000 are allowed."),
+        ("x " * LONGEST, "the expression has 20,000 characters. At most 10,000 are allowed."),
         ("(" * 1000 + "x" + ")" * 1000, f"nested more than {NESTING} deep at line 1, column 21."),
         ("ABS(" * 1000 + "x" + ")" * 1000, f"nested more than {NESTING} deep"),
         ("CASE " * 1000, f"nested more than {NESTING} deep"),
         ("x IN (" * 1000, f"nested more than {NESTING} deep"),
         ("CAST(" * 100 + "x" + " AS INT)" * 100, f"nested more than {NESTING} deep"),
-        ("+".join(["x"] * 1000), "the expression grows too large at line 1, column 400."),
-        ("||".join(["s"] * 1000), "the expression grows too large"),
-        (" AND ".join(["b"] * 1000), "the expression grows too large"),
-        ("NOT " * 1000 + "b", "the expression grows too large"),
-        ("- " * 1000 + "x", "the expression grows too large"),
-        ("x" + "::INT" * 1000, "the expression grows too large"),
-        ("CASE " + "WHEN b THEN 1 " * 500 + "END", "the expression grows too large"),
-        ("NULLIF(" * 15 + "x" + ", 1)" * 15, "the expression grows too large"),
-        ("%".join(["x"] * 20), "the expression grows too large"),
-        ("1 / (" * 15 + "x" + ")" * 15, "the expression grows too large"),
-        (
-            "CASE " * 15 + "x" + " WHEN 1 THEN 2 WHEN 2 THEN 3 END" * 15,
-            "the expression grows too large",
-        ),
+        ("+".join(["x"] * 1000), "the expression is too large at line 1, column 402."),
+        ("||".join(["s"] * 1000), "the expression is too large"),
+        (" AND ".join(["b"] * 1000), "the expression is too large"),
+        ("NOT " * 1000 + "b", f"nested more than {NESTING} deep at line 1, column 81."),
+        ("- " * 1000 + "x", f"nested more than {NESTING} deep"),
+        ("x" + "::INT" * 1000, "the expression is too large"),
+        ("CASE " + "WHEN b THEN 1 " * 500 + "END", "the expression is too large"),
     ],
-    ids=range(17),
+    ids=range(13),
 )
-def test_what_polars_could_not_bear_never_reaches_it(text, message):
+def test_an_expression_that_is_too_large_is_refused(text, message):
     with refused(message):
         read(text)
 
 
-EDGE = OPERATIONS - 1
-FUNCTIONS_DEEP = DEPTH // 4 - 2
 LARGEST = {
-    "sum": "+".join(["score"] * EDGE),
-    "quotient": "/".join(["score"] * 33),
-    "remainder": "%".join(["(score + 1)"] * 6),
-    "concat": "LENGTH(" + "||".join(["s"] * FUNCTIONS_DEEP) + ")",
-    "and": " AND ".join(["score > 1"] * (EDGE // 2)),
-    "or": " OR ".join(["score > 1"] * (EDGE // 2)),
-    "not": "NOT " * FUNCTIONS_DEEP + "(s IS NULL)",
-    "minus": "- " * FUNCTIONS_DEEP + "score",
-    "cast": "score" + "::DOUBLE" * FUNCTIONS_DEEP,
-    "casts": "(" * 15 + "score" + "::DOUBLE::DOUBLE::DOUBLE)" * 15,
-    "branches": "CASE " + "WHEN score > 1 THEN 1 " * (EDGE // 2) + "ELSE 0 END",
-    "values": "CASE s " + "WHEN 'q' THEN score " * (EDGE // 2) + "ELSE 0 END",
-    "list": "score IN (" + ",".join(map(str, range(1500))) + ")",
-    "nullif": "NULLIF(" * 6 + "score" + ", 9)" * 6,
+    **{sign: sign.join(["(score + 1)"] * (OPERATIONS // 2)) for sign in ("+", "-", "*", "/", "%")},
+    "concat": "LENGTH(" + "||".join(["s"] * OPERATIONS) + ")",
+    "and": " AND ".join(["score > 1"] * (OPERATIONS // 2)),
+    "or": " OR ".join(["score > 1"] * (OPERATIONS // 2)),
+    "not": "NOT " * (NESTING - 1) + "s IS NULL",
+    "minus": "- " * (NESTING - 1) + "score",
+    "cast": "score" + "::DOUBLE" * OPERATIONS,
+    "branches": "CASE " + "WHEN score > 1 THEN 1 " * (OPERATIONS // 2) + "ELSE 0 END",
+    "casts": "CASE " + "WHEN score::INT = 9 THEN 1 " * (OPERATIONS // 3) + "ELSE score::INT END",
+    "values": "CASE s " + "WHEN 'q' THEN score " * (OPERATIONS // 2) + "ELSE 0 END",
+    "list": "score IN (" + ",".join(map(str, range(2000))) + ")",
+    "other list": "score IN (" + ",".join(["score"] * 1500) + ")",
+    "like": "s LIKE '" + "%_" * (WILDCARDS // 2) + "a" * 1000 + "'",
+    "nullif": "NULLIF(" * (NESTING - 1) + "score" + ", 9)" * (NESTING - 1),
     **{
         name: f"{name}(" * (NESTING - 1) + "score" + f"{rest})" * (NESTING - 1)
         for name, rest in {
@@ -663,14 +681,12 @@ LARGEST = {
 
 
 @pytest.mark.parametrize("name", LARGEST)
-def test_the_largest_expression_is_evaluated_soon_and_on_a_small_stack(name):
-    values, seconds = [], []
+def test_the_largest_expression_is_evaluated_on_a_small_stack(name):
+    found = []
 
     def evaluate_it():
         frame = TABLE.with_columns(s=pl.lit("ab"), score=pl.lit(0.5))
-        start = time.perf_counter()
-        values.append(weights_of(LARGEST[name], "large", table(frame)))
-        seconds.append(time.perf_counter() - start)
+        found.append(values(LARGEST[name], "large", table(frame)))
 
     before = threading.stack_size(512 * 1024)  # that of a thread on a Mac
     try:
@@ -679,9 +695,8 @@ def test_the_largest_expression_is_evaluated_soon_and_on_a_small_stack(name):
     finally:
         threading.stack_size(before)
     thread.join()
-    assert len(values) == 1
-    assert np.isfinite(values[0]).all() or name == "quotient"
-    assert seconds[0] < 5
+    assert len(found) == 1
+    assert np.isfinite(found[0]).all()
 
 
 # Where the columns come from
@@ -706,7 +721,7 @@ def test_small_numbers_do_not_wrap_around(kind, low):
             x + np.array([4e10, 4e10, 2e10, 4e10, 4e10, 4e10])
         ),
     }.items():
-        np.testing.assert_array_equal(weights_of(text, "rule", table(frame)), function(expected))
+        np.testing.assert_array_equal(values(text, "rule", table(frame)), function(expected))
 
 
 def test_large_whole_numbers_are_compared_exactly():
@@ -751,16 +766,16 @@ def test_columns_of_many_types_can_be_used(column, text, expected):
 )
 def test_columns_of_other_types_are_refused(column):
     frame = TABLE.with_columns(column.alias("z"))
-    with refused("rule 'r': column 'z' holds what an expression cannot work with.", DataError):
-        weights_of("z = 1", "r", table(frame))
-    weights_of("score", "r", table(frame))
+    with refused("rule 'r': column 'z' has a type that expressions cannot use.", DataError):
+        values("z = 1", "r", table(frame))
+    values("score", "r", table(frame))
 
 
 def test_the_prediction_has_its_own_name_unless_a_column_has_it():
     assert columns_of(table())[-1] == "prediction"
-    np.testing.assert_array_equal(weights_of("prediction", "r", table()), TABLE["score"])
+    np.testing.assert_array_equal(values("prediction", "r", table()), TABLE["score"])
     frame = TABLE.with_columns(prediction=pl.lit(3.0))
-    np.testing.assert_array_equal(weights_of("prediction", "r", table(frame)), [3.0] * 6)
+    np.testing.assert_array_equal(values("prediction", "r", table(frame)), [3.0] * 6)
 
 
 def test_keywords_of_other_dialects_are_plain_columns():
@@ -772,21 +787,23 @@ def test_keywords_of_other_dialects_are_plain_columns():
 def test_rows_come_in_the_order_of_the_instances():
     frame = TABLE.with_columns(trip=pl.Series([2, 1, 0, 2, 1, 0]))
     data = table(frame)
-    np.testing.assert_array_equal(weights_of("score", "r", data), data.prediction)
+    np.testing.assert_array_equal(values("score", "r", data), data.prediction)
     with refused("the weight is NULL at instance 0, row 2 of the table.", DataError):
-        weights_of("x * 1", "r", data)
+        values("x * 1", "r", data)
 
 
 def test_a_constant_stands_for_every_row():
-    np.testing.assert_array_equal(weights_of("1", "r", table()), np.ones(6))
-    np.testing.assert_array_equal(weights_of("TRUE", "r", table()), np.ones(6))
-    np.testing.assert_array_equal(choice("1 < 2", "r", table()), np.ones(6, dtype=bool))
-    np.testing.assert_array_equal(weights_of("2", "r", table(TABLE[:1])), [2.0])
+    np.testing.assert_array_equal(values("1", "r", table()), np.ones(6))
+    np.testing.assert_array_equal(values("TRUE", "r", table()), np.ones(6))
+    np.testing.assert_array_equal(
+        values("1 < 2", "r", table(), chooses=True), np.ones(6, dtype=bool)
+    )
+    np.testing.assert_array_equal(values("2", "r", table(TABLE[:1])), [2.0])
 
 
 def test_weights_are_an_array_that_kernels_may_take():
     for text in ("score", "x IS NULL", "1", "score * 2"):
-        array = weights_of(text, "r", table())
+        array = values(text, "r", table())
         assert array.dtype == np.float64
         assert array.flags.c_contiguous
         assert array.flags.writeable
@@ -803,12 +820,14 @@ def arrays(**columns):
 def test_arrays_have_prediction_item_and_their_columns_with_one_row_per_item_on_offer():
     data = arrays(km=np.arange(6.0).reshape(3, 2), far=np.array([True, False, True]))
     assert columns_of(data) == ["km", "far", "item", "prediction"]
-    np.testing.assert_array_equal(weights_of("prediction", "r", data), [0.5, 0.25, 0.0, 1.0, 0.125])
-    np.testing.assert_array_equal(weights_of("item", "r", data), [0, 1, 1, 0, 1])
-    np.testing.assert_array_equal(weights_of("km * far", "r", data), [0, 1, 0, 4, 5])
-    np.testing.assert_array_equal(choice("item = 1", "r", data), [False, True, True, False, True])
+    np.testing.assert_array_equal(values("prediction", "r", data), [0.5, 0.25, 0.0, 1.0, 0.125])
+    np.testing.assert_array_equal(values("item", "r", data), [0, 1, 1, 0, 1])
+    np.testing.assert_array_equal(values("km * far", "r", data), [0, 1, 0, 4, 5])
+    np.testing.assert_array_equal(
+        values("item = 1", "r", data, chooses=True), [False, True, True, False, True]
+    )
     whole = Instances.from_arrays(PREDICTIONS, columns={"prediction": np.ones(3)})
-    np.testing.assert_array_equal(weights_of("prediction", "r", whole), np.ones(6))
+    np.testing.assert_array_equal(values("prediction", "r", whole), np.ones(6))
 
 
 @pytest.mark.parametrize(
@@ -826,17 +845,17 @@ def test_arrays_have_prediction_item_and_their_columns_with_one_row_per_item_on_
 )
 def test_columns_of_arrays_can_have_many_types(column, text):
     np.testing.assert_array_equal(
-        choice(text, "r", arrays(z=column)), [True, True, False, False, False]
+        values(text, "r", arrays(z=column), chooses=True), [True, True, False, False, False]
     )
 
 
 @pytest.mark.parametrize("column", [np.array([1, "a", object()], dtype=object), np.ones(3) * 1j])
 def test_columns_of_arrays_without_a_type_are_refused(column):
-    with refused("rule 'r': column 'z' holds what an expression cannot work with.", DataError):
-        weights_of("z", "r", arrays(z=column))
+    with refused("rule 'r': column 'z' has a type that expressions cannot use.", DataError):
+        values("z", "r", arrays(z=column))
 
 
 def test_an_unknown_column_of_arrays_is_refused_and_the_others_are_named():
     message = "unknown column 'kms' at line 1, column 5. Did you mean 'km'? The columns are: 'km', "
     with refused(message, DataError):
-        weights_of("2 * kms", "r", arrays(km=np.ones(3)))
+        values("2 * kms", "r", arrays(km=np.ones(3)))

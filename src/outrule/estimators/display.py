@@ -1,4 +1,4 @@
-"""What a notebook shows: an estimator enters, short text or HTML leaves."""
+"""How the estimators look in a notebook and in a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Folds: a model and its data enter, predictions for instances that it did not see leave."""
+"""Cross-fitting: predictions of a model for instances that it did not see.
+
+scikit-learn's ``cross_val_predict`` does not take splitters like ``TimeSeriesSplit``, whose first
+part is never tested, and does not notice when a splitter trains on what it tests.
+"""
 
 from __future__ import annotations
 

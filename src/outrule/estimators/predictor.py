@@ -1,4 +1,4 @@
-"""A model and a calibrator in one: features and outcomes enter `fit`, decisions leave `decide`."""
+"""A scikit-learn model and a calibrator in one: from features to decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model learns: its target enters as outcomes of items, its answer as their predictions."""
+"""The three kinds of target that a model may learn, as outcomes and predictions of items."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,18 +31,16 @@ def expand(decisions: NDArray[Any], layout: Layout) -> Picks:
 
 
 def distinct(decisions: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
-    """The decisions without repetitions, and which of them every rule's are.
+    """The decisions without repetitions, and for every rule which of them is its own.
 
-    Rules of one class often decide alike on all the data; what is kept and summed then shrinks.
+    Rules of one class often decide the same on all the data; less is then kept and summed.
     """
     keys = threads.run(lambda r: hashlib.sha256(decisions[r]).digest(), len(decisions))
-    first: dict[bytes, int] = {}
-    for r, key in enumerate(keys):
-        first.setdefault(key, r)
-    rows = list(first.values())
-    number = {key: i for i, key in enumerate(first)}
-    of_rule = np.asarray([number[key] for key in keys], dtype=np.int64)
-    return (decisions if len(rows) == len(decisions) else decisions[rows]), of_rule
+    numbers: dict[bytes, int] = {}
+    of_rule = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    if len(numbers) == len(decisions):
+        return decisions, of_rule
+    return decisions[np.unique(of_rule, return_index=True)[1]], of_rule
 
 
 def decide_all(
@@ -54,30 +52,28 @@ def decide_all(
     Multipliers are decided on threads; functions of the caller one after the other.
     """
     decisions = np.empty((len(rules), layout.k, len(layout)), dtype=layout.small_type)
-    quick = {
-        r: rule for r, rule in enumerate(rules) if problem.threaded and type(rule) is Multiplier
-    }
-    slow = [r for r in range(len(rules)) if r not in quick]
+    quick = [r for r, rule in enumerate(rules) if problem.threaded and type(rule) is Multiplier]
+    slow = sorted(set(range(len(rules))) - set(quick))
     for start, stop in threads.spans(BLOCK, len(layout)):
         block, part = instances.slice(start, stop), layout.slice(start, stop)
         for r in slow:
             decisions[r, :, start:stop] = rules[r].decide(block, problem, part).T
         if quick:
-            _decide_multipliers(quick, block, problem, part, decisions[:, :, start:stop])
+            _decide_multipliers(rules, quick, block, problem, part, decisions[:, :, start:stop])
     return decisions
 
 
 def _decide_multipliers(
-    rules: Mapping[int, Multiplier],
+    rules: Sequence[Any],
+    quick: list[int],
     block: Instances,
     problem: Problem,
     layout: Layout,
     decisions: NDArray[Any],
 ) -> None:
-    numbers = list(rules)
-    groups = [numbers[first:last] for first, last in threads.spans(RULES, len(numbers))]
-    pieces = threads.spans(max(1024, len(block) // 4), len(block)) if len(groups) < 4 else None
-    parts = pieces or [(0, len(block))]
+    groups = [quick[first:last] for first, last in threads.spans(RULES, len(quick))]
+    size = max(1024, len(block) // 4) if len(groups) < 4 else len(block)
+    parts = threads.spans(size, len(block))
 
     def decide(task: int) -> None:
         group = groups[task // len(parts)]

@@ -1,13 +1,14 @@
-"""Rules, what people decide by today: instances enter, decisions leave."""
+"""The rules that people decide by today: multipliers, new weights, direct choices, fixed items."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,17 +25,28 @@ class Rule(ABC):
 
     name: str
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise refuse_argument(self.name, "name", type(self).__name__, "a non-empty str")
+
     @abstractmethod
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
         """The rule's decision for every instance."""
 
+    def item_names(self, instances: Instances) -> Sequence[Any]:
+        """The names of the items, for rules that know items by name."""
+        names = instances.names_of_items
+        if names is None:
+            raise DataError(f"rule {self.name!r} needs items: name the item column with item=.")
+        return names
+
     def check_training(self, instances: Instances) -> None:  # noqa: B027 - few rules need it
-        """Refuse training data on which the rule can only be a mistake."""
+        """Raise if the rule can only be a mistake on these training data."""
 
 
 @dataclass(frozen=True, eq=False)
 class Multiplier(Rule):
-    """Multiply every item's prediction by a number of its own, then optimise (paper, section 5).
+    """Multiply the prediction of every item by that item's number, then optimise (section 5).
 
     Parameters
     ----------
@@ -51,9 +63,10 @@ class Multiplier(Rule):
     name: str = ""
 
     def __post_init__(self) -> None:
-        is_mapping = isinstance(self.vector, Mapping)
+        items = list(self.vector) if isinstance(self.vector, Mapping) else None
         try:
-            values = np.array(list(self.vector.values()) if is_mapping else self.vector, np.float64)
+            entries = self.vector if items is None else list(self.vector.values())
+            values = np.array(entries, np.float64)
             good = values.ndim == 1 and len(values) > 0 and bool(np.isfinite(values).all())
         except (TypeError, ValueError, OverflowError):
             good = False
@@ -61,17 +74,13 @@ class Multiplier(Rule):
             expected = "a non-empty vector (or a mapping) of finite numbers"
             raise refuse_argument(self.vector, "vector", "Multiplier", expected)
         values.flags.writeable = False
-        if is_mapping:
-            object.__setattr__(self, "vector", dict(zip(self.vector, values.tolist(), strict=True)))
-        else:
-            object.__setattr__(self, "vector", values)
+        vector: Any = values if items is None else dict(zip(items, values.tolist(), strict=True))
+        object.__setattr__(self, "vector", vector)
         if self.name == "":
-            key = repr(
-                sorted(map(repr, self.vector.items())) if is_mapping else self.vector.tolist()
-            )
-            name = f"multiplier {hashlib.sha256(key.encode()).hexdigest()[:8]}"
-            object.__setattr__(self, "name", name)
-        _check_name(self)
+            content = values.tolist() if items is None else sorted(map(repr, vector.items()))
+            digest = hashlib.sha256(repr(content).encode()).hexdigest()
+            object.__setattr__(self, "name", f"multiplier {digest[:8]}")
+        super().__post_init__()
 
     def __repr__(self) -> str:
         vector = self.vector if isinstance(self.vector, dict) else self.vector.tolist()
@@ -85,18 +94,12 @@ class Multiplier(Rule):
 
     def per_item(self, instances: Instances) -> Floats:
         """The multiplier of every item code, shape (n_codes,)."""
-        names = instances.names_of_items
-        if names is None:
-            raise DataError(
-                f"rule {self.name!r} multiplies items: name the item column with item=."
-            )
+        names = self.item_names(instances)
         if isinstance(names, range) and not isinstance(self.vector, dict):
-            if len(names) != len(self.vector):
-                raise DataError(
-                    f"rule {self.name!r} has {len(self.vector)} multipliers, "
-                    f"but the predictions have {len(names)} items."
-                )
-            return self.vector  # type: ignore[no-any-return] # made an array above
+            if len(names) != (n := len(self.vector)):
+                words = f"has {n} multiplier{'s'[: n != 1]}, but the predictions have {len(names)}"
+                raise DataError(f"rule {self.name!r} {words} items.")
+            return self.vector  # type: ignore[no-any-return] # an array
         known = self.vector if isinstance(self.vector, dict) else dict(enumerate(self.vector))
         for name in names:
             if name not in known:
@@ -105,18 +108,72 @@ class Multiplier(Rule):
 
 
 @dataclass(frozen=True)
-class Reweight(Rule):
+class _Written(Rule):
+    """A rule that is a SQL expression or a function of the caller's."""
+
+    chooses: ClassVar[bool] = False
+    name: str
+    function: Callable[[View], ArrayLike] | str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.function, str):
+            try:
+                _sql().read(self.function)
+            except ArgumentError as error:
+                raise ArgumentError(f"rule {self.name!r}: {error}") from None
+        elif not callable(self.function):
+            expected = "a SQL expression or a function of one View"
+            raise refuse_argument(self.function, "function", type(self).__name__, expected)
+
+    def check_training(self, instances: Instances) -> None:
+        if isinstance(self.function, str):
+            _sql().check_types(self.function, self.name, instances, chooses=self.chooses)
+
+    def _values(self, instances: Instances) -> NDArray[Any]:
+        """The weights or choices, one per item on offer."""
+        if isinstance(self.function, str):
+            found = _sql().values(self.function, self.name, instances, chooses=self.chooses)
+            return np.asarray(found)
+        try:
+            answer: Any = self.function(instances.view())
+        except Exception as error:
+            error.add_note(f"raised inside rule {self.name!r}")
+            raise
+        noun, kinds = ("booleans", "b") if self.chooses else ("weights", "bfiu")
+        flat, words = None, "rows of several lengths"
+        with suppress(ValueError):
+            answer = np.asarray(answer)
+            words = f"{answer.dtype} of shape {answer.shape}"
+            flat = instances.origin.gather(answer) if answer.dtype.kind in kinds else None
+        if flat is None:
+            shape = instances.view().predictions.shape
+            raise DataError(
+                f"rule {self.name!r} returned {words}. "
+                f"It must return {noun} of shape {shape}, like the predictions it was given."
+            )
+        outside = instances.origin.outside(answer) if self.chooses else None
+        if outside is not None:
+            raise DataError(
+                f"rule {self.name!r} chose item {outside[1]} of {instances.where(outside[0])}, "
+                "which is not on offer. A rule must return a feasible set for every instance."
+            )
+        return np.ascontiguousarray(flat, dtype=bool if self.chooses else np.float64)
+
+
+@dataclass(frozen=True)
+class Reweight(_Written):
     """Give items new weights, then optimise.
 
     Parameters
     ----------
     name : str
     function : str or function
-        A SQL expression over the columns, one row per item: a table's own, or for arrays ``item``
-        and the columns they carry; ``prediction`` is the prediction. Or
+        A SQL expression over the columns, one row per item: those of the table, or for arrays
+        ``item`` and the columns they carry; ``prediction`` is the prediction. Or
         ``function(view) -> weights`` in the shape of ``view.predictions``; for arrays also (1, m)
         or (n, 1). The :class:`View` has the columns too, ``view["pickup_km"]``. It is called on
-        blocks of instances, so it must decide every instance on its own.
+        blocks of instances, so it must decide every instance from that instance alone.
 
     Examples
     --------
@@ -124,27 +181,8 @@ class Reweight(Rule):
     >>> rule = Reweight("no long pickups", lambda view: view.predictions * (view["km"] <= 3))
     """
 
-    name: str
-    function: Callable[[View], ArrayLike] | str
-
-    def __post_init__(self) -> None:
-        _check_name(self)
-        _check_function(self)
-
-    def check_training(self, instances: Instances) -> None:
-        if isinstance(self.function, str):
-            from outrule.rules import sql as expressions
-
-            expressions.check_types(self.function, self.name, instances)
-
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
-        if isinstance(self.function, str):
-            from outrule.rules import sql as expressions
-
-            flat = expressions.weights(self.function, self.name, instances)
-        else:
-            _, weights = _answer(self, instances, "bfiu", "weights")
-            flat = np.ascontiguousarray(weights, dtype=np.float64)
+        flat = self._values(instances)
         bad = np.flatnonzero(~np.isfinite(flat))
         if len(bad):
             raise DataError(
@@ -155,16 +193,14 @@ class Reweight(Rule):
 
 
 @dataclass(frozen=True)
-class Choose(Rule):
+class Choose(_Written):
     """Take a decision directly; it is checked for feasibility.
 
     Parameters
     ----------
     name : str
     function : str or function
-        A SQL expression as for :class:`Reweight`, true where chosen; or
-        ``function(view) -> booleans`` in the shape of ``view.predictions``, True where chosen; for
-        arrays also (1, m) or (n, 1).
+        As for :class:`Reweight`, but true where an item is chosen.
 
     Examples
     --------
@@ -172,39 +208,12 @@ class Choose(Rule):
     >>> rule = Choose("always the second", lambda view: view["item"] == 1)
     """
 
-    name: str
-    function: Callable[[View], ArrayLike] | str
-
-    def __post_init__(self) -> None:
-        _check_name(self)
-        _check_function(self)
-
-    def check_training(self, instances: Instances) -> None:
-        if isinstance(self.function, str):
-            from outrule.rules import sql as expressions
-
-            expressions.check_types(self.function, self.name, instances, chooses=True)
+    chooses = True
 
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
-        marks = self._marks(instances)
-        bad = np.flatnonzero(~problem.feasible(marks, layout))
-        if len(bad):
-            raise infeasible(self.name, marks, int(bad[0]), instances, problem)
+        marks = self._values(instances)
+        _check_feasible(self, problem.feasible(marks, layout), marks, instances, problem)
         return to_picks(marks, layout)
-
-    def _marks(self, instances: Instances) -> Booleans:
-        if isinstance(self.function, str):
-            from outrule.rules import sql as expressions
-
-            return expressions.choice(self.function, self.name, instances)
-        answer, flat = _answer(self, instances, "b", "booleans")
-        outside = instances.origin.outside(answer)
-        if outside is not None:
-            raise DataError(
-                f"rule {self.name!r} chose item {outside[1]} of {instances.where(outside[0])}, "
-                "which is not on offer. A rule must return a feasible set for every instance."
-            )
-        return np.ascontiguousarray(flat)
 
 
 @dataclass(frozen=True)
@@ -222,15 +231,14 @@ class Fixed(Rule):
     def __post_init__(self) -> None:
         if self.name == "":
             object.__setattr__(self, "name", f"always {self.item}")
-        _check_name(self)
+        super().__post_init__()
 
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
         marks = self._marks(instances)
         offered = np.add.reduceat(marks, layout.offsets[:-1], dtype=np.int64) == 1
         picks = problem.pick_on_threads(instances.prediction, layout)
-        bad = np.flatnonzero(offered & ~problem.feasible(marks, layout))
-        if len(bad):
-            raise infeasible(self.name, marks, int(bad[0]), instances, problem)
+        feasible = problem.feasible(marks, layout) | ~offered
+        _check_feasible(self, feasible, marks, instances, problem)
         picks[offered] = to_picks(marks, layout)[offered]
         return picks
 
@@ -241,9 +249,7 @@ class Fixed(Rule):
             )
 
     def _marks(self, instances: Instances) -> Booleans:
-        names = instances.names_of_items
-        if names is None:
-            raise DataError(f"rule {self.name!r} names an item: name the item column with item=.")
+        names = self.item_names(instances)
         if isinstance(names, range):
             is_number = not isinstance(self.item, bool | np.bool_)  # though True equals 1
             if not (is_number and self.item in names):
@@ -262,7 +268,7 @@ def multipliers(
 
     The whole grid ``levels ** n_items`` if it has at most ``limit`` points, else ``limit`` points
     drawn uniformly. Without the all-zero vector, and without two that are multiples of each other,
-    since those decide alike.
+    since those decide the same.
 
     Examples
     --------
@@ -280,38 +286,29 @@ def multipliers(
     good = grid.ndim == 1 and np.isfinite(grid).all() and (grid >= 0).all() and (grid > 0).any()
     if not good or len(np.unique(grid)) != len(grid):
         raise refuse_argument(levels, "levels", owner, "distinct finite numbers from 0, not only 0")
-    if n_items * np.log(len(grid)) <= np.log(limit) + 1e-9:
-        kept = _distinct(np.array(list(product(grid, repeat=n_items))), {})
-    else:
-        kept = _sample(grid, n_items, limit, np.random.default_rng(seed))
-    return tuple(Multiplier(vector, f"multiplier {i}") for i, vector in enumerate(kept.values()))
-
-
-def _sample(
-    grid: Floats, n_items: int, limit: int, generator: np.random.Generator
-) -> dict[bytes, Floats]:
-    """Draw until there are enough directions, or a hundred times as many draws found no more."""
     kept: dict[bytes, Floats] = {}
-    for _ in range(100):
-        vectors = grid[generator.integers(len(grid), size=(limit, n_items))]
-        kept = _distinct(vectors, kept)
-        if len(kept) >= limit:
-            break
-    return dict(list(kept.items())[:limit])
+    if n_items * np.log(len(grid)) <= np.log(limit) + 1e-9:
+        _keep_new(np.array(list(product(grid, repeat=n_items))), kept)
+    else:
+        generator = np.random.default_rng(seed)
+        for _ in range(100):  # a grid may have fewer directions than the limit
+            _keep_new(grid[generator.integers(len(grid), size=(limit, n_items))], kept)
+            if len(kept) >= limit:
+                break
+    vectors = list(kept.values())[:limit]
+    return tuple(Multiplier(vector, f"multiplier {i}") for i, vector in enumerate(vectors))
 
 
-def _distinct(vectors: Floats, kept: dict[bytes, Floats]) -> dict[bytes, Floats]:
+def _keep_new(vectors: Floats, kept: dict[bytes, Floats]) -> None:
     """Add the first vector of every new direction; 2**-40 is far below the spacing of any grid."""
-    largest = vectors.max(axis=1, keepdims=True)
-    vectors = vectors[largest[:, 0] > 0]
-    directions = np.rint(vectors / largest[largest[:, 0] > 0] * 2.0**40)
+    vectors = vectors[vectors.max(axis=1) > 0]
+    directions = np.rint(vectors / vectors.max(axis=1, keepdims=True) * 2.0**40)
     for key, vector in zip(directions, vectors, strict=True):
         kept.setdefault(key.tobytes(), vector)
-    return kept
 
 
 def check_rules(rules: Any, owner: str) -> tuple[Rule, ...]:
-    """Refuse what is not a sequence of rules with distinct names."""
+    """The rules as a tuple; an error unless they are a sequence of rules with distinct names."""
     if isinstance(rules, Rule) or not isinstance(rules, Sequence) or not len(rules):
         raise refuse_argument(rules, "rules", owner, "a non-empty sequence of rules")
     names: set[str] = set()
@@ -321,7 +318,7 @@ def check_rules(rules: Any, owner: str) -> tuple[Rule, ...]:
         if rule.name in names:
             raise ArgumentError(
                 f"Two rules of {owner} have the name {rule.name!r}. Names must be distinct: the "
-                "history and the certificate speak of rules by name."
+                "history and the certificate refer to rules by name."
             )
         names.add(rule.name)
     return tuple(rules)
@@ -337,56 +334,21 @@ def to_picks(marks: Booleans, layout: Layout) -> Picks:
     return picks
 
 
-def infeasible(
-    rule: str, marks: Booleans, instance: int, instances: Instances, problem: Problem
-) -> DataError:
-    """The error for a decision that is not one."""
-    start, stop = instances.offsets[instance], instances.offsets[instance + 1]
-    chosen = start + np.flatnonzero(marks[start:stop])
-    return DataError(
-        f"rule {rule!r} chose {instances.name_items(chosen)} of {instances.where(instance)}, "
-        f"which is not feasible for {type(problem).__name__}. "
-        "A rule must return a feasible set for every instance."
-    )
+def _check_feasible(
+    rule: Rule, feasible: Booleans, marks: Booleans, instances: Instances, problem: Problem
+) -> None:
+    bad = np.flatnonzero(~feasible)
+    if len(bad):
+        start, stop = instances.offsets[bad[0]], instances.offsets[bad[0] + 1]
+        chosen = start + np.flatnonzero(marks[start:stop])
+        raise DataError(
+            f"rule {rule.name!r} chose {instances.name_items(chosen)} of "
+            f"{instances.where(int(bad[0]))}, which is not feasible for {type(problem).__name__}. "
+            "A rule must return a feasible set for every instance."
+        )
 
 
-def _check_name(rule: Rule) -> None:
-    if not isinstance(rule.name, str) or not rule.name:
-        raise refuse_argument(rule.name, "name", type(rule).__name__, "a non-empty str")
+def _sql() -> Any:
+    from outrule.rules import sql  # imports Polars
 
-
-def _check_function(rule: Reweight | Choose) -> None:
-    if isinstance(rule.function, str):
-        from outrule.rules import sql as expressions
-
-        try:
-            expressions.read(rule.function)
-        except ArgumentError as error:
-            raise ArgumentError(f"rule {rule.name!r}: {error}") from None
-    elif not callable(rule.function):
-        owner, expected = type(rule).__name__, "a SQL expression or a function of one View"
-        raise refuse_argument(rule.function, "function", owner, expected)
-
-
-def _answer(
-    rule: Reweight | Choose, instances: Instances, kinds: str, expected: str
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What the rule answered, as an array and flat; refused where it has another shape or type."""
-    try:
-        answer: Any = rule.function(instances.view())  # type: ignore[operator] # no text here
-    except Exception as error:
-        error.add_note(f"raised inside rule {rule.name!r}")
-        raise
-    words = "rows of several lengths"
-    try:
-        array = np.asarray(answer)
-        words = f"{array.dtype} of shape {array.shape}"
-        if array.dtype.kind in kinds:
-            return array, instances.origin.gather(array)
-    except ValueError:
-        pass
-    shape = instances.view().predictions.shape
-    raise DataError(
-        f"rule {rule.name!r} returned {words}. "
-        f"It must return {expected} of shape {shape}, like the predictions it was given."
-    )
+    return sql

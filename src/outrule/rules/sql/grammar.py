@@ -1,32 +1,39 @@
-"""The grammar: the text of a rule enters, a tree leaves, or an error that says what and where."""
+"""Reads the text of a rule into a list of operations.
+
+Our own parser, not sqlglot's: that one needs as many lines around it, since it accepts much
+without a trace in its tree (``x BETWEEN 1 2``, ``CASE WHEN b 1 END``, ``ABS(x,)``).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from outrule.rules.sql.tokens import FOREIGN, LONGEST, Token, Tokens, fault, unquote
+from outrule.rules.sql.tokens import FOREIGN, LONGEST, Token, Tokens
 from outrule.rules.sql.words import FUNCTIONS, OTHER_NAMES, PARTS, TIMES, TYPES
 
 NESTING = 20
-# Polars walks its trees by recursion, and ends the process where the stack does.
 OPERATIONS = 200  # and branches of CASE
-DEPTH = 200  # of the tree, in which a function takes as much of the stack as four operators
-SIZE = 2_000  # of the tree, in which what is used twice, as a divisor is, stands twice
+WILDCARDS = 100  # of LIKE; the time of a match grows with their number
 
-RESERVED = (
-    *("AND", "AS", "BETWEEN", "CASE", "DISTINCT", "ELSE", "END", "FALSE", "FROM", "ILIKE", "IN"),
-    *("IS", "LIKE", "NOT", "NULL", "OR", "THEN", "TRUE", "WHEN", *FOREIGN),
-)
 COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
-CHEAP = (*COMPARISONS, "AND", "OR", "+", "-", "*", "/", "%")
 VERBS = ("IN", "BETWEEN", "LIKE", "ILIKE")
-SPECIAL = ("CAST", "DATE_PART", "EXTRACT", "MOD", "NULLIF", "TRY_CAST")
+NOT, COMPARING, SIGN = 3, 4, 7
+BINDING = {  # how tightly an operator binds; from left to right where equal
+    "OR": 1,
+    "AND": 2,
+    **dict.fromkeys((*COMPARISONS, *VERBS, "IS", "NOT"), COMPARING),
+    **dict.fromkeys(("+", "-", "||"), 5),
+    **dict.fromkeys(("*", "/", "%"), 6),
+    "::": 8,
+}
+CONSTANTS = {"NULL": None, "TRUE": True, "FALSE": False}
+SPECIAL = ("CAST", "DATE_PART", "EXTRACT", "TRY_CAST")
+RESERVED = {*BINDING, *CONSTANTS, *FOREIGN}
+RESERVED |= {"AS", "CASE", "DISTINCT", "ELSE", "END", "FROM", "THEN", "WHEN"}
 
 
 class Node(NamedTuple):
@@ -36,8 +43,6 @@ class Node(NamedTuple):
     start: int
     parts: tuple[Node, ...] = ()
     values: tuple[Any, ...] = ()
-    size: int = 1
-    depth: int = 1
 
 
 class Use(NamedTuple):
@@ -48,19 +53,17 @@ class Use(NamedTuple):
     quoted: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Expression:
-    """A text, its tree, all nodes of it from the leaves to the root, and the columns it names."""
+class Expression(NamedTuple):
+    """A text, its operations from the first to the last, and the columns it names."""
 
     text: str
-    root: Node
-    nodes: tuple[Node, ...]
-    uses: tuple[Use, ...]
+    nodes: list[Node]
+    uses: list[Use]
 
 
 @lru_cache(maxsize=1024)
 def read(text: str) -> Expression:
-    """The tree of an expression; ArgumentError says what is wrong with it, and where.
+    """The operations of an expression; ArgumentError says what is wrong with it, and where.
 
     Examples
     --------
@@ -68,347 +71,273 @@ def read(text: str) -> Expression:
     ['km', 'score', 'score']
     """
     reader = Reader(text)
-    root = reader.either()
+    reader.expression()
     if reader.next.kind != "end":
         raise reader.unexpected("an operator")
-    return Expression(text, root, tuple(reader.nodes), tuple(reader.uses))
-
-
-def _is_pattern(text: str) -> bool:
-    try:
-        pl.Series([""]).str.contains(text)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        return False
-    return True
+    return Expression(text, reader.nodes, reader.uses)
 
 
 class Reader(Tokens):
-    """Reads a text once, from left to right; its methods go from the loosest bond to the tightest.
-
-    What has a longer name for something simpler is written as that: ``BETWEEN`` as two comparisons,
-    a division as one that is NULL where the divisor is zero.
-    """
+    """Reads a text once, from left to right, by how tightly its operators bind."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.nodes: list[Node] = []
         self.uses: list[Use] = []
+        self.guards: list[list[Any]] = []  # a condition around, whether it holds, and with others
         self.level = self.operations = 0
 
-    def node(self, operation: str, start: int, *parts: Node, values: tuple[Any, ...] = ()) -> Node:
-        """A new operation; refused where there are too many."""
-        branches = len(parts) // 2 if operation == "CASE" else 0
-        self.operations += max(1, branches)
-        size = 1 + sum(part.size for part in parts)
-        depth = 1 if operation in CHEAP else 4 + branches
-        depth += max((part.depth for part in parts), default=0)
-        if self.operations > OPERATIONS or size > SIZE or depth > DEPTH:
-            advice = f"It may have {OPERATIONS} operations: put a long list of cases into a column."
-            raise fault(self.text, start, "the expression grows too large", advice)
-        self.nodes.append(Node(operation, start, parts, values, size, depth))
+    def node(self, operation: str, place: Token, *parts: Node, values: Any = ()) -> Node:
+        self.nodes.append(Node(operation, place.start, parts, values))
+        self.operations += operation not in ("column", "constant")
+        if self.operations > OPERATIONS:
+            advice = f"At most {OPERATIONS} operations are allowed: put long lists into a column."
+            raise self.fault(place, "the expression is too large", advice)
         return self.nodes[-1]
 
-    def leaf(self, operation: str, start: int, value: Any) -> Node:
-        """A column or a constant."""
-        self.nodes.append(Node(operation, start, values=(value,)))
-        return self.nodes[-1]
+    def constant(self, place: Token, value: Any) -> Node:
+        return self.node("constant", place, values=(value,))
 
-    def either(self) -> Node:
-        """``... OR ...``"""
-        self.level += 1
+    def column(self, token: Token, name: str) -> Node:
+        self.uses.append(Use(name, token.start, token.kind == "quoted"))
+        return self.node("column", token, values=(name,))
+
+    def expression(self, binding: int = 0) -> Node:
+        """An operand, and the operators after it that bind more tightly than this."""
+        nested = binding in (0, NOT, SIGN)
+        self.level += nested
         if self.level > NESTING:
-            words = f"the expression is nested more than {NESTING} deep"
-            raise fault(self.text, self.next.start, words)
-        node = self.chain(self.both, "OR")
-        self.level -= 1
+            raise self.fault(self.next, f"the expression is nested more than {NESTING} deep")
+        node = self.operand(binding)
+        while BINDING.get(self.next.word, 0) > binding:
+            node = self.extend(node, self.take())
+        self.level -= nested
         return node
 
-    def both(self) -> Node:
-        """``... AND ...``"""
-        return self.chain(self.negation, "AND")
-
-    def chain(self, operand: Callable[[], Node], *words: str) -> Node:
-        """Operands with these operators between them, from left to right."""
-        node = operand()
-        while token := self.accept(*words):
-            node = self.join(token, node, operand())
-        return node
-
-    def join(self, token: Token, left: Node, right: Node) -> Node:
-        """Two operands; a quotient or remainder by zero is NULL, as for most SQL."""
-        start = token.start
-        node = self.remainder if token.word == "%" else self.node
-        joined = node(token.word, start, left, right)
-        if token.word not in ("/", "%") or (right.operation == "constant" and right.values[0]):
-            return joined
-        not_zero = self.node("<>", start, right, self.leaf("constant", start, 0))
-        return self.node("CASE", start, not_zero, joined, self.constant(token))
-
-    def remainder(self, operation: str, start: int, left: Node, right: Node) -> Node:
-        """With the sign of the dividend, as in SQL; Polars' own has that of the divisor."""
-        sizes = (self.node("ABS", start, side) for side in (left, right))
-        positive = self.node(operation, start, *sizes)
-        return self.node("*", start, self.node("SIGN", start, left), positive)
-
-    def negation(self) -> Node:
-        """``NOT ...``"""
-        tokens = self.prefixes("NOT")
-        node = self.comparison()
-        for token in reversed(tokens):
-            node = self.node("NOT", token.start, node)
-        return node
-
-    def prefixes(self, *words: str) -> list[Token]:
-        """All the next tokens that are such words."""
-        tokens = []
-        while token := self.accept(*words):
-            tokens.append(token)
-        return tokens
-
-    def comparison(self) -> Node:
-        """At most one comparison: ``1 < x < 3`` would compare a truth with a number."""
-        left = self.sum()
-        token = self.accept(*COMPARISONS, "IS", "NOT", *VERBS)
-        if token is None:
-            return left
-        if token.word in COMPARISONS:
-            operation = "<>" if token.word == "!=" else token.word
-            node = self.node(operation, token.start, left, self.sum())
-        elif token.word == "IS":
-            node = self.identity(left, token)
-        elif token.word == "NOT":
-            node = self.node("NOT", token.start, self.membership(left, self.expect(*VERBS)))
-        else:
-            node = self.membership(left, token)
-        if self.next.word in (*COMPARISONS, "IS", "NOT", *VERBS):
+    def extend(self, left: Node, token: Token) -> Node:
+        """What an operator makes of its left operand and the text after it."""
+        if token.word == "::":
+            values = (self.type_name(), True)
+            return self.node("CAST", token, self.guarded(token, left), values=values)
+        binding = BINDING[token.word]
+        if binding != COMPARING:
+            return self.node(token.word, token, left, self.expression(binding))
+        node = self.comparison(left, token)
+        if BINDING.get(self.next.word, 0) >= COMPARING:  # 1 < x < 3 would compare true with 3
             raise self.unexpected("AND, OR or a parenthesis")
         return node
 
-    def identity(self, left: Node, token: Token) -> Node:
-        """``IS [NOT] NULL`` and ``IS [NOT] DISTINCT FROM ...``"""
+    def comparison(self, left: Node, token: Token) -> Node:
+        """``=`` and the like, ``IS [NOT] NULL``, ``IS [NOT] DISTINCT FROM``, ``[NOT] IN`` etc."""
+        if token.word in COMPARISONS:
+            return self.node(token.word, token, left, self.expression(COMPARING))
+        if token.word == "NOT":
+            return self.node("NOT", token, self.membership(left, self.expect(*VERBS)))
+        if token.word != "IS":
+            return self.membership(left, token)
         negated = self.accept("NOT")
         if self.expect("NULL", "DISTINCT").word == "NULL":
-            node = self.node("IS NULL", token.start, left)
+            node = self.node("IS NULL", token, left)
         else:
             self.expect("FROM")
-            node = self.node("IS DISTINCT FROM", token.start, left, self.sum())
-        return self.node("NOT", token.start, node) if negated else node
+            node = self.node("IS DISTINCT FROM", token, left, self.expression(COMPARING))
+        return self.node("NOT", token, node) if negated else node
 
     def membership(self, left: Node, token: Token) -> Node:
         """``IN (...)``, ``BETWEEN ... AND ...`` and ``LIKE '...'``"""
-        start = token.start
         if token.word == "IN":
             self.expect("(")
-            return self.one_of(left, token, self.arguments(1, LONGEST, "IN"))
+            return self.node("IN", token, left, *self.arguments(1, LONGEST, "IN"))
         if token.word == "BETWEEN":
-            low = self.node(">=", start, left, self.sum())
+            low = self.node(">=", token, left, self.expression(COMPARING))
             self.expect("AND")
-            return self.node("AND", start, low, self.node("<=", start, left, self.sum()))
+            high = self.node("<=", token, left, self.expression(COMPARING))
+            return self.node("AND", token, low, high)
         if self.next.kind != "text":
-            raise self.unexpected("a text in single quotes")
-        values = (unquote(self.take()), "s" if token.word == "LIKE" else "is")
-        return self.node("LIKE", start, left, values=values)
+            raise self.unexpected("a string in single quotes")
+        pattern = self.take()
+        if sum(map(pattern.content.count, "_%")) > WILDCARDS:
+            raise self.fault(pattern, f"the pattern has more than {WILDCARDS} wildcards")
+        values = (pattern.content, "s" if token.word == "LIKE" else "is")
+        return self.node("LIKE", token, left, values=values)
 
-    def one_of(self, left: Node, token: Token, members: list[Node]) -> Node:
-        """A list of numbers or of texts is looked up, any other is compared one by one."""
-        constants = all(member.operation == "constant" for member in members)
-        kinds = {type(member.values[0]) for member in members} if constants else set()
-        if kinds == {str} or (kinds and kinds <= {int, float}):
-            return self.node("IN", token.start, left, *members)
-        node = self.node("=", token.start, left, members[0])
-        for member in members[1:]:
-            equal = self.node("=", token.start, left, member)
-            node = self.node("OR", token.start, node, equal)
-        return node
-
-    def sum(self) -> Node:
-        """``+``, ``-`` and ``||``"""
-        return self.chain(self.product, "+", "-", "||")
-
-    def product(self) -> Node:
-        """``*``, ``/`` and ``%``"""
-        return self.chain(self.signed, "*", "/", "%")
-
-    def signed(self) -> Node:
-        """``- ...`` and ``...::type``"""
-        tokens = self.prefixes("+", "-")
-        node = self.operand()
-        while token := self.accept("::"):
-            node = self.node("CAST", token.start, node, values=(self.type_name(), True))
-        for token in reversed(tokens):
-            if token.word == "-":
-                node = self.negative(token, node)
-        return node
-
-    def negative(self, token: Token, node: Node) -> Node:
-        """The sign of a number belongs to it."""
-        value: Any = node.values[0] if node.operation == "constant" else None
-        if type(value) in (int, float):
-            return self.leaf("constant", token.start, -value)
-        return self.node("negative", token.start, node)
-
-    def operand(self) -> Node:
-        """A number, a text, a column, a function, CASE, or an expression in parentheses."""
-        token = self.next
-        if token.word in RESERVED or token.kind in ("symbol", "end"):
-            if token.word not in OPENERS:
-                raise self.unexpected("a value")
-            return OPENERS[token.word](self, self.take())
-        self.take()
+    def operand(self, binding: int) -> Node:
+        """A number, string, column, function, CASE, sign, NOT, or something in parentheses."""
+        token = self.take()
         if token.kind == "number":
             return self.number(token)
         if token.kind == "text":
-            return self.leaf("constant", token.start, unquote(token))
+            return self.constant(token, token.content)
         if token.kind == "quoted":
-            return self.column(token, unquote(token))
-        if self.next.word == "(":
+            return self.column(token, token.content)
+        if token.word in CONSTANTS:
+            return self.constant(token, CONSTANTS[token.word])
+        if token.word == "CASE":
+            return self.case(token)
+        if token.word == "(":
+            node = self.expression()
+            self.expect(")")
+            return node
+        if token.word in ("+", "-"):
+            return self.signed(token, self.expression(SIGN))
+        if token.word == "NOT" and binding <= NOT:
+            return self.node("NOT", token, self.expression(NOT))
+        if token.kind != "word" or token.word in RESERVED:
+            self.position -= 1
+            raise self.unexpected("a value")
+        if self.accept("("):
             return self.function(token)
         if token.word in TIMES and self.next.kind == "text":
             return self.time(token, self.take())
         return self.column(token, token.text)
 
-    def parenthesis(self, _: Token) -> Node:
-        """``(...)``"""
-        node = self.either()
-        self.expect(")")
-        return node
+    def signed(self, token: Token, node: Node) -> Node:
+        """The sign of a number is part of it."""
+        if token.word == "+":
+            return node
+        value: Any = node.values[0] if node.operation == "constant" else None
+        if type(value) in (int, float):
+            return self.constant(token, -value)
+        return self.node("negative", token, node)
 
     def number(self, token: Token) -> Node:
         """Whole numbers of up to 64 bits stay whole."""
         whole = token.text.isdigit() and len(token.text) < 20 and int(token.text) < 2**63
         value = int(token.text) if whole else float(token.text)
         if not math.isfinite(value):
-            raise fault(self.text, token.start, "the number is too large")
-        return self.leaf("constant", token.start, value)
+            raise self.fault(token, "the number is too large")
+        return self.constant(token, value)
 
     def time(self, token: Token, text: Token) -> Node:
-        """``DATE '2024-01-31'`` and its kin."""
+        """``DATE '2024-01-31'`` and the like."""
         parse, example = TIMES[token.word]
         try:
-            value = parse(unquote(text))
-            good = getattr(value, "tzinfo", None) is None
+            value = parse(text.content)
+            if getattr(value, "tzinfo", None) is not None:
+                raise ValueError
         except (ValueError, OverflowError):
-            good = False
-        if not good:
-            words = f"{text.text} cannot be read as {token.word}"
-            raise fault(self.text, text.start, words, f"Write it as {token.word} '{example}'.")
-        return self.leaf("constant", token.start, value)
-
-    def column(self, token: Token, name: str) -> Node:
-        """The name of a column."""
-        if name == "*" or name.startswith("^"):
-            words = f"the column {name!r} has a name that Polars takes for a pattern,"
-            raise fault(self.text, token.start, words, "Rename it.")
-        self.uses.append(Use(name, token.start, token.kind == "quoted"))
-        return self.leaf("column", token.start, name)
+            advice = f"Write it as {token.word} '{example}'."
+            raise self.fault(text, f"{text.text} cannot be read as {token.word}", advice) from None
+        return self.constant(token, value)
 
     def case(self, token: Token) -> Node:
-        """``CASE [value] WHEN ... THEN ... ELSE ... END``; without ELSE it is NULL there."""
-        value = None if self.next.word == "WHEN" else self.either()
-        parts: list[Node] = []
+        """``CASE [value] WHEN ... THEN ... ELSE ... END``; NULL without ELSE."""
+        value = None if self.next.word == "WHEN" else self.expression()
+        branches, outside = [], len(self.guards)
         when: Token | None = self.expect("WHEN")
         while when:
-            test = self.either()
-            parts.append(test if value is None else self.node("=", when.start, value, test))
+            test = self.expression()
+            if value is not None:
+                test = self.node("=", when, value, test)
             self.expect("THEN")
-            parts.append(self.either())
+            branches.append((test, self.under(test, True)))
+            self.guards.append([test, False, None])
             when = self.accept("WHEN")
-        other = self.either() if self.accept("ELSE") else self.constant(token)
+        node = self.expression() if self.accept("ELSE") else self.constant(token, None)
         self.expect("END")
-        return self.node("CASE", token.start, *parts, other)
+        del self.guards[outside:]
+        for test, result in reversed(branches):
+            node = self.node("CASE", token, test, result, node)
+        return node
 
-    def constant(self, token: Token) -> Node:
-        """``NULL``, ``TRUE`` and ``FALSE``"""
-        value = {"TRUE": True, "FALSE": False}.get(token.word)
-        return self.leaf("constant", token.start, value)
+    def under(self, test: Node, holds: bool) -> Node:
+        """An expression that only counts where a condition holds, or does not."""
+        self.guards.append([test, holds, None])
+        node = self.expression()
+        self.guards.pop()
+        return node
+
+    def guarded(self, token: Token, node: Node) -> Node:
+        """NULL where it does not count, so that CAST does not fail there."""
+        if not self.guards:
+            return node
+        active, operations = self.constant(token, True), self.operations
+        for guard in self.guards:
+            if guard[2] is None:
+                never = self.constant(token, False)
+                parts = (active, never) if guard[1] else (never, active)
+                guard[2] = self.node("CASE", token, guard[0], *parts)
+            active = guard[2]
+        node = self.node("CASE", token, active, node, self.constant(token, None))
+        self.operations = operations  # guards do not count
+        return node
 
     def function(self, token: Token) -> Node:
         """``NAME(..., ...)``"""
         name = OTHER_NAMES.get(token.word, token.word)
-        if name not in FUNCTIONS and name not in SPECIAL:
-            known = ", ".join(sorted({*FUNCTIONS, *OTHER_NAMES, *SPECIAL}))
-            advice = f"A rule decides every row by itself, with these functions: {known}."
-            raise fault(self.text, token.start, f"there is no function {token.text!r}", advice)
-        self.take()
-        if name in ("MOD", "NULLIF"):
-            return self.sugar(token, *self.arguments(2, 2, name))
         if name in SPECIAL:
             return self.special(token, name)
+        if name not in FUNCTIONS:
+            raise self.unknown("function", token, sorted({*FUNCTIONS, *OTHER_NAMES, *SPECIAL}))
+        if name == "IF":
+            parts = [self.expression()]
+            for holds in (True, False):
+                self.expect(",")
+                parts.append(self.under(parts[0], holds))
+            self.expect(")")
+            return self.node("IF", token, *parts)
         word = FUNCTIONS[name]
         parts = self.arguments(word.fewest, word.most, name)
         if word.written is None:
-            return self.node(name, token.start, *parts)
+            return self.node(name, token, *parts)
         values = tuple(self.written(part, word.written, name) for part in parts[1:])
         if name == "SUBSTR" and values[0] == 0:
-            raise fault(self.text, parts[1].start, "SUBSTR counts from 1, and not from 0,")
-        return self.node(name, token.start, parts[0], values=values)
-
-    def sugar(self, token: Token, left: Node, right: Node) -> Node:
-        """``MOD(x, y)`` is ``x % y``, and ``NULLIF(x, y)`` is NULL where x = y, else x."""
-        if token.word == "MOD":
-            return self.join(Token("symbol", "%", token.start), left, right)
-        equal = self.node("=", token.start, left, right)
-        return self.node("CASE", token.start, equal, self.constant(token), left)
+            raise self.fault(parts[1], "SUBSTR counts from 1, not 0,")
+        first = self.guarded(token, parts[0]) if name == "STRPTIME" else parts[0]
+        return self.node(name, token, first, values=values)
 
     def arguments(self, fewest: int, most: int, name: str) -> list[Node]:
         """``..., ...)``"""
         parts: list[Node] = []
-        closing = self.accept(")")
-        while closing is None:
-            parts.append(self.either())
-            if self.next.word not in (",", ")"):
-                raise self.unexpected("an operator, ',' or ')'")
-            closing = None if self.take().word == "," else self.tokens[self.position - 1]
+        if self.next.word != ")":
+            parts.append(self.expression())
+            while self.accept(","):
+                parts.append(self.expression())
+        if self.next.word != ")":
+            raise self.unexpected("an operator, ',' or ')'")
+        closing = self.take()
         if not fewest <= len(parts) <= most:
             count = str(fewest) if fewest == most else f"{fewest} to {most}"
-            words = f"{name} has {len(parts)} arguments and should have {count},"
-            raise fault(self.text, closing.start, words)
+            noun = "argument" if count == "1" else "arguments"
+            raise self.fault(closing, f"{name} needs {count} {noun}, but has {len(parts)},")
         return parts
 
     def written(self, part: Node, kind: Any, name: str) -> Any:
-        """The value of an argument that must stand in the text."""
+        """The value of an argument that must be a constant."""
         value: Any = part.values[0] if part.operation == "constant" else None
         if type(value) is not kind or (kind is int and value < 0):
-            noun = "a whole number" if kind is int else "a text in single quotes"
-            words = f"an argument of {name} is not {noun}"
-            raise fault(self.text, part.start, words)
-        if name == "REGEXP_LIKE" and not _is_pattern(value):
-            raise fault(self.text, part.start, "there is no valid regular expression")
+            noun = "a whole number" if kind is int else "a string in single quotes"
+            raise self.fault(part, f"an argument of {name} is not {noun}")
+        if name == "REGEXP_LIKE":
+            try:
+                pl.Series([""]).str.contains(value)
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+                raise self.fault(part, "invalid regular expression") from None
         return value
 
     def special(self, token: Token, name: str) -> Node:
         """``CAST(... AS type)``, ``EXTRACT(part FROM ...)`` and ``DATE_PART('part', ...)``"""
+        values: tuple[Any, ...]
         if name in ("CAST", "TRY_CAST"):
-            inner = self.either()
+            inner = self.expression()
             self.expect("AS")
-            values: tuple[Any, ...] = (self.type_name(), name == "CAST")
-            operation = "CAST"
+            operation, values = "CAST", (self.type_name(), name == "CAST")
         else:
-            operation, word = "EXTRACT", self.take()
-            part = (unquote(word) if word.kind == "text" else word.text).upper()
+            word = self.take()
+            part = (word.content if word.kind == "text" else word.text).upper()
             if part not in PARTS or (word.kind == "text") != (name == "DATE_PART"):
-                advice = f"The parts are: {', '.join(PARTS)}."
-                raise fault(self.text, word.start, f"there is no part {word.text!r}", advice)
+                raise self.unknown("part", word, PARTS)
             self.expect("FROM" if name == "EXTRACT" else ",")
-            inner, values = self.either(), (part,)
+            operation, inner, values = "EXTRACT", self.expression(), (part,)
         self.expect(")")
-        return self.node(operation, token.start, inner, values=values)
+        if name == "CAST":
+            inner = self.guarded(token, inner)
+        return self.node(operation, token, inner, values=values)
 
     def type_name(self) -> str:
-        """The name of a type."""
         token = self.take()
         if token.word not in TYPES:
-            advice = f"The types are: {', '.join(TYPES)}."
-            raise fault(self.text, token.start, f"there is no type {token.text!r}", advice)
+            raise self.unknown("type", token, TYPES)
         if token.word == "DOUBLE":
             self.accept("PRECISION")
         return token.word
-
-
-OPENERS: dict[str, Callable[[Reader, Token], Node]] = {
-    "(": Reader.parenthesis,
-    "CASE": Reader.case,
-    "NULL": Reader.constant,
-    "TRUE": Reader.constant,
-    "FALSE": Reader.constant,
-}

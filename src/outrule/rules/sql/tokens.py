@@ -1,9 +1,10 @@
-"""The tokens: the text of a rule enters, its words leave one by one, each with its place."""
+"""Splits the text of a rule into tokens, and says where in the text an error is."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from outrule.errors import ArgumentError
 
@@ -19,11 +20,13 @@ TOKEN = re.compile(
     | (?P<symbol><>|!=|<=|>=|\|\||::|[-+*/%<>=(),])""",
     re.VERBOSE,
 )
+
 FOREIGN = ("SELECT", "OVER", "FILTER")  # of sub-queries and window functions
+ALONE = "A rule decides every row from that row alone."
 
 
 class Token(NamedTuple):
-    """A word of the text and where it starts."""
+    """A piece of the text, and where it starts."""
 
     kind: str
     text: str
@@ -31,9 +34,15 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What the grammar compares: a symbol, or a plain word in capitals; nothing for others."""
+        """A symbol, or a plain word in capitals; empty for everything else."""
         plain = self.kind in ("word", "symbol") and self.text.isascii()
         return self.text.upper() if plain else ""
+
+    @property
+    def content(self) -> str:
+        """What the quotes contain."""
+        quote = self.text[0]
+        return self.text[1:-1].replace(2 * quote, quote)
 
 
 def place(text: str, start: int) -> str:
@@ -43,7 +52,7 @@ def place(text: str, start: int) -> str:
 
 
 def fault(text: str, start: int, words: str, advice: str = "") -> ArgumentError:
-    """The error: what, where, what to do, and the line with a mark below it, if it is short."""
+    """The error: what, where, what to do, and a short line is shown with a mark below it."""
     first = text.rfind("\n", 0, start) + 1
     line = text[first:].partition("\n")[0].replace("\t", " ")
     picture = f"\n    {line}\n    {' ' * (start - first)}^" if len(line) <= 100 else ""
@@ -51,65 +60,60 @@ def fault(text: str, start: int, words: str, advice: str = "") -> ArgumentError:
 
 
 def split(text: str) -> list[Token]:
-    """The words of the text; the last one is empty."""
+    """The tokens of the text; the last one is empty."""
+    if len(text) > LONGEST:
+        words = f"the expression has {len(text):,} characters. At most {LONGEST:,} are allowed."
+        raise ArgumentError(words)
     tokens, start = [], 0
     while start < len(text):
         found = TOKEN.match(text, start)
         if found is None:
-            noun = {"'": "a text", '"': "a name"}.get(text[start])
-            words = f"{text[start]!r} has no meaning in an expression,"
-            raise fault(text, start, f"{noun} is never closed that begins" if noun else words)
+            noun = {"'": "string", '"': "name"}.get(text[start])
+            unclosed = f"a {noun} that is never closed starts"
+            raise fault(text, start, unclosed if noun else f"unexpected character {text[start]!r}")
         if found.lastgroup == "comment":
-            raise fault(text, start, "comments are not allowed:", "Name the rule instead.")
+            raise fault(text, start, "comments are not supported,", "Name the rule instead.")
         if found.lastgroup != "blank":
             tokens.append(Token(str(found.lastgroup), found.group(), start))
         start = found.end()
     return [*tokens, Token("end", "", len(text))]
 
 
-def unquote(token: Token) -> str:
-    quote = token.text[0]
-    return token.text[1:-1].replace(2 * quote, quote)
-
-
 class Tokens:
     """A text that is read once, from left to right."""
 
     def __init__(self, text: str) -> None:
-        if len(text) > LONGEST:
-            raise ArgumentError(
-                f"the text has {len(text):,} characters. At most {LONGEST:,} are allowed."
-            )
-        self.text, self.tokens = text, split(text)
-        self.position = 0
+        self.text, self.tokens, self.position = text, split(text), 0
 
     @property
     def next(self) -> Token:
-        """The token to come."""
         return self.tokens[self.position]
 
     def take(self) -> Token:
-        """The next token, whatever it is."""
-        token = self.next
         self.position += 1
-        return token
+        return self.tokens[self.position - 1]
 
     def accept(self, *words: str) -> Token | None:
-        """The next token if it is one of these words."""
         return self.take() if self.next.word in words else None
 
     def expect(self, *words: str) -> Token:
         """The next token, which must be one of these words."""
-        token = self.accept(*words)
-        if token is None:
-            raise self.unexpected(" or ".join(words))
-        return token
+        if self.next.word not in words:
+            names = (word if word.isalpha() else repr(word) for word in words)
+            raise self.unexpected(" or ".join(names))
+        return self.take()
 
     def unexpected(self, expected: str) -> ArgumentError:
-        """The error for the next token."""
         token = self.next
         if token.word in FOREIGN:
-            advice = "A rule decides every row by itself."
-            return fault(self.text, token.start, f"{token.text!r} is not allowed", advice)
-        found = "the text ends" if token.kind == "end" else f"{token.text!r} stands"
-        return fault(self.text, token.start, f"{found} where {expected} should be,")
+            return self.fault(token, f"{token.text!r} is not supported", ALONE)
+        found = "the expression ends" if token.kind == "end" else f"found {token.text!r}"
+        return self.fault(token, f"expected {expected}, but {found}")
+
+    def unknown(self, noun: str, token: Token, known: Iterable[str]) -> ArgumentError:
+        advice = f"{ALONE} " if noun == "function" else ""
+        advice += f"The {noun}s are: {', '.join(known)}."
+        return self.fault(token, f"unknown {noun} {token.text!r}", advice)
+
+    def fault(self, place: Any, words: str, advice: str = "") -> ArgumentError:
+        return fault(self.text, place.start, words, advice)

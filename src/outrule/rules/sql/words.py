@@ -1,16 +1,15 @@
-"""The words of an expression: every operation and function, with what Polars makes of it.
+"""Every operation and function of an expression, and the Polars expression it becomes.
 
-All of them work element by element. NaN, which Polars takes for the largest number, is NULL here:
-by ``replace``, since ``fill_nan`` writes its operand three times, and nested ones explode.
+All of them work row by row, on columns without NaN.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
-from enum import Enum
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -18,38 +17,40 @@ import polars as pl
 MANY = 100
 
 
-class Takes(Enum):
-    """What an operation does with its operands."""
-
-    ANYTHING = 0
-    NUMBERS = 1  # true is one, false is zero
-    CONDITIONS = 2  # refuses what is neither true nor false
-    BRANCHES = 3  # condition, value, condition, value, ..., value
-
-
 class Word(NamedTuple):
-    """A function: how many arguments it has, and what it makes of them.
+    """A function or operator: how many arguments it has, and what it makes of them.
 
-    Where ``written`` is given, the arguments from the second on are such constants in the text.
+    Where ``written`` is given, the arguments from the second on are constants of this type. The
+    first ``tests`` arguments must be true or false. ``numbers`` are computed as Float64, which
+    cannot wrap around; true is one there, false is zero.
     """
 
     make: Callable[..., Any]
     fewest: int = 1
     most: int = 1
     written: type | None = None
-    takes: Takes = Takes.ANYTHING
+    tests: int = 0
+    numbers: bool = False
 
 
-def _case(*parts: Any) -> Any:
-    chain: Any = pl
-    for condition, value in zip(parts[:-1:2], parts[1::2], strict=True):
-        chain = chain.when(condition).then(value)
-    return chain.otherwise(parts[-1])
+def _remainder(x: Any, y: Any) -> Any:
+    """With the sign of the dividend, as in SQL; Polars' own has that of the divisor."""
+    return pl.when(y != 0).then(x.sign() * (x.abs() % y.abs()))
 
 
-def _cast(x: Any, kind: str, strict: bool) -> Any:
-    result = x.cast(TYPES[kind], strict=strict)
-    return result.replace(math.nan, None) if TYPES[kind] == pl.Float64 else result
+def _round(x: Any, digits: int = 0) -> Any:
+    return x.round(min(digits, 15), mode="half_away_from_zero")
+
+
+def _cast(x: Any, name: str, strict: bool, source: Any) -> Any:
+    kind = TYPES[name]
+    if source == pl.String and kind == pl.Date:
+        return x.str.to_date("%Y-%m-%d", strict=strict)
+    if source == pl.String and kind == pl.Datetime:
+        spaced = x.str.replace("T", " ", literal=True)
+        whole = pl.when(x.str.len_chars() > 10).then(spaced).otherwise(x + " 00:00:00")
+        return whole.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=strict)
+    return x.cast(kind, strict=strict)
 
 
 def _like(x: Any, pattern: str, flags: str) -> Any:
@@ -57,54 +58,41 @@ def _like(x: Any, pattern: str, flags: str) -> Any:
     return x.str.contains(f"(?{flags})^{escaped.replace('%', '.*').replace('_', '.')}$")
 
 
-def _numbers(**makes: Callable[..., Any]) -> dict[str, Word]:
-    return {name: Word(make, takes=Takes.NUMBERS) for name, make in makes.items()}
+def _number(make: Callable[..., Any], n: int = 1) -> Word:
+    return Word(make, n, n, numbers=True)
 
 
+SAME_NAME = (  # in Polars
+    *("abs", "cbrt", "ceil", "cos", "degrees", "exp", "floor", "log10", "log1p", "radians"),
+    *("sign", "sin", "sqrt", "tan"),
+)
 FUNCTIONS: Mapping[str, Word] = {
-    **_numbers(
-        ABS=lambda x: x.abs(),
-        ACOS=lambda x: x.arccos().replace(math.nan, None),
-        ASIN=lambda x: x.arcsin().replace(math.nan, None),
-        ATAN=lambda x: x.arctan(),
-        CBRT=lambda x: x.cbrt(),
-        CEIL=lambda x: x.ceil(),
-        COS=lambda x: x.cos(),
-        DEGREES=lambda x: x.degrees(),
-        EXP=lambda x: x.exp(),
-        FLOOR=lambda x: x.floor(),
-        LN=lambda x: x.log().replace(math.nan, None),
-        LOG10=lambda x: x.log10().replace(math.nan, None),
-        LOG1P=lambda x: x.log1p().replace(math.nan, None),
-        LOG2=lambda x: x.log(2).replace(math.nan, None),
-        RADIANS=lambda x: x.radians(),
-        SIGN=lambda x: x.sign(),
-        SIN=lambda x: x.sin(),
-        SQRT=lambda x: x.sqrt().replace(math.nan, None),
-        TAN=lambda x: x.tan(),
-    ),
-    "ATAN2": Word(pl.arctan2, 2, 2, takes=Takes.NUMBERS),
-    "COALESCE": Word(lambda *x: pl.coalesce(*x), 1, MANY),
+    **{name.upper(): _number(operator.methodcaller(name)) for name in SAME_NAME},
+    "ACOS": _number(lambda x: x.arccos()),
+    "ASIN": _number(lambda x: x.arcsin()),
+    "ATAN": _number(lambda x: x.arctan()),
+    "ATAN2": _number(pl.arctan2, 2),
+    "COALESCE": Word(pl.coalesce, 1, MANY),
     "CONCAT": Word(lambda *x: pl.concat_str(*x, ignore_nulls=True), 1, MANY),
     "CONTAINS": Word(lambda x, y: x.str.contains(y, literal=True), 2, 2),
     "ENDS_WITH": Word(lambda x, y: x.str.ends_with(y), 2, 2),
-    "GREATEST": Word(lambda *x: pl.max_horizontal(*x), 1, MANY),
-    "IF": Word(_case, 3, 3, takes=Takes.BRANCHES),
-    "IFNULL": Word(lambda x, y: pl.coalesce(x, y), 2, 2),
-    "LEAST": Word(lambda *x: pl.min_horizontal(*x), 1, MANY),
+    "GREATEST": Word(pl.max_horizontal, 1, MANY),
+    "IF": Word(lambda test, x, y: pl.when(test).then(x).otherwise(y), 3, 3, tests=1),
+    "IFNULL": Word(pl.coalesce, 2, 2),
+    "LEAST": Word(pl.min_horizontal, 1, MANY),
     "LEFT": Word(lambda x, n: x.str.head(n), 2, 2, int),
     "LENGTH": Word(lambda x: x.str.len_chars().cast(pl.Int64)),
+    "LN": _number(lambda x: x.log()),
+    "LOG2": _number(lambda x: x.log(2)),
     "LOWER": Word(lambda x: x.str.to_lowercase()),
     "LTRIM": Word(lambda x: x.str.strip_chars_start(" ")),
+    "MOD": _number(_remainder, 2),
+    "NULLIF": Word(lambda x, y: pl.when(x == y).then(None).otherwise(x), 2, 2),
     "PI": Word(lambda: pl.lit(math.pi), 0, 0),
-    "POWER": Word(
-        lambda x, y: x.cast(pl.Float64).pow(y).replace(math.nan, None), 2, 2, takes=Takes.NUMBERS
-    ),
+    "POWER": _number(lambda x, y: x.pow(y), 2),
     "REGEXP_LIKE": Word(lambda x, pattern: x.str.contains(pattern), 2, 2, str),
     "RIGHT": Word(lambda x, n: x.str.tail(n), 2, 2, int),
-    "ROUND": Word(
-        lambda x, n=0: x.round(min(n, 15), mode="half_away_from_zero"), 1, 2, int, Takes.NUMBERS
-    ),
+    "ROUND": Word(_round, 1, 2, int, numbers=True),
     "RTRIM": Word(lambda x: x.str.strip_chars_end(" ")),
     "STARTS_WITH": Word(lambda x, y: x.str.starts_with(y), 2, 2),
     "STRPTIME": Word(lambda x, form: x.str.strptime(pl.Datetime("us"), form), 2, 2, str),
@@ -112,33 +100,31 @@ FUNCTIONS: Mapping[str, Word] = {
     "TRIM": Word(lambda x: x.str.strip_chars(" ")),
     "UPPER": Word(lambda x: x.str.to_uppercase()),
 }
-OTHER_NAMES = {
-    "CEILING": "CEIL",
-    "CHAR_LENGTH": "LENGTH",
-    "POW": "POWER",
-    "SUBSTRING": "SUBSTR",
-}
-OPERATIONS: Mapping[str, Word] = {
-    "OR": Word(lambda x, y: x | y, takes=Takes.CONDITIONS),
-    "AND": Word(lambda x, y: x & y, takes=Takes.CONDITIONS),
-    "NOT": Word(lambda x: ~x, takes=Takes.CONDITIONS),
-    "=": Word(lambda x, y: x == y),
-    "<>": Word(lambda x, y: x != y),
-    "<": Word(lambda x, y: x < y),
-    "<=": Word(lambda x, y: x <= y),
-    ">": Word(lambda x, y: x > y),
-    ">=": Word(lambda x, y: x >= y),
+OTHER_NAMES = {"CEILING": "CEIL", "CHAR_LENGTH": "LENGTH", "POW": "POWER", "SUBSTRING": "SUBSTR"}
+WORDS: Mapping[str, Word] = {
+    **FUNCTIONS,
+    "OR": Word(operator.or_, tests=2),
+    "AND": Word(operator.and_, tests=2),
+    "NOT": Word(operator.invert, tests=1),
+    "=": Word(operator.eq),
+    "<>": Word(operator.ne),
+    "!=": Word(operator.ne),
+    "<": Word(operator.lt),
+    "<=": Word(operator.le),
+    ">": Word(operator.gt),
+    ">=": Word(operator.ge),
+    "IN": Word(lambda x, *others: pl.any_horizontal(*(x == other for other in others))),
     "IS NULL": Word(lambda x: x.is_null()),
     "IS DISTINCT FROM": Word(lambda x, y: x.ne_missing(y)),
     "LIKE": Word(_like),
-    "+": Word(lambda x, y: x + y, takes=Takes.NUMBERS),
-    "-": Word(lambda x, y: x - y, takes=Takes.NUMBERS),
-    "negative": Word(lambda x: x * pl.lit(-1, dtype=pl.Int64), takes=Takes.NUMBERS),
-    "*": Word(lambda x, y: x * y, takes=Takes.NUMBERS),
-    "/": Word(lambda x, y: x / y, takes=Takes.NUMBERS),
-    "%": Word(lambda x, y: x % y, takes=Takes.NUMBERS),
-    "||": Word(lambda x, y: pl.concat_str(x, y)),
-    "CASE": Word(_case, takes=Takes.BRANCHES),
+    "+": _number(operator.add),
+    "-": _number(operator.sub),
+    "negative": _number(lambda x: x * -1.0),
+    "*": _number(operator.mul),
+    "/": _number(lambda x, y: pl.when(y != 0).then(x / y)),
+    "%": FUNCTIONS["MOD"],
+    "||": Word(pl.concat_str),
+    "CASE": FUNCTIONS["IF"],
     "CAST": Word(_cast),
     "EXTRACT": Word(lambda x, part: PARTS[part](x).cast(pl.Int64)),
 }
@@ -166,7 +152,7 @@ PARTS: Mapping[str, Callable[[Any], Any]] = {
 
 
 def _interval(text: str) -> timedelta:
-    """A length of time from words such as ``1 week 2 days``; months have no one length."""
+    """A length of time such as ``1 week 2 days``; months have no fixed length."""
     units = "week|day|hour|minute|second"
     pairs = re.findall(rf"([0-9]+) *({units})s?\b *", text)
     if not pairs or not re.fullmatch(rf" *([0-9]+ *({units})s?\b *)+", text):
