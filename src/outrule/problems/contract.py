@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ SMALL_BATCH = 1 << 15  # weights that are not worth a second thread, nor a secon
 LANES = 32  # kernels decide so many instances side by side
 
 Scale = Floats | None  # multipliers of the items, (m,)
+Arrays = dict[str, NDArray[Any]]  # by name
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +29,9 @@ class Layout:
     offsets: Integers  # (n + 1,)
     k: int  # size of the largest decision
     width: int | None = None  # m if every instance offers the same m items
-    per_item: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # one entry per item offered
-    per_instance: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    shared: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # the same for all instances
+    per_item: Arrays = field(default_factory=dict)  # one entry per item on offer
+    per_instance: Arrays = field(default_factory=dict)
+    shared: Arrays = field(default_factory=dict)  # the same for all instances
     first: int = 0  # number of the first instance, for messages
 
     @classmethod
@@ -38,16 +39,17 @@ class Layout:
         cls,
         instances: Instances,
         k: int,
+        per_item: Arrays,
+        *,
         width: int | None,
-        shared: dict[str, NDArray[Any]] | None = None,
-        per_instance: Mapping[str, NDArray[Any]] | None = None,
-        **per_item: NDArray[Any],
+        per_instance: Arrays | None = None,
+        shared: Arrays | None = None,
     ) -> Layout:
-        """A layout of these instances; arrays per item have m entries where ``width`` is m."""
-        kept = (shared or {}) | ({} if width is None else per_item)
-        own = per_item if width is None else {}
+        """A layout of these instances; where ``width`` is m, arrays per item have m entries."""
+        own, pattern = (per_item, {}) if width is None else ({}, per_item)
+        common = pattern | (shared or {})
         first = instances.first_number
-        return cls(instances.offsets, k, width, own, per_instance or {}, kept, first)
+        return cls(instances.offsets, k, width, own, per_instance or {}, common, first)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -94,8 +94,8 @@ class LinearProblem(OneByOne):
             object.__setattr__(self, "k", max(1, len(largest)))
 
     def lay(self, instances: Instances) -> Layout:
-        item = self._item_numbers(instances, np.shape(self.A)[1])
-        return Layout.of(instances, self.k or 1, instances.width, item=item)
+        item = {"item": self._item_numbers(instances, np.shape(self.A)[1])}
+        return Layout.of(instances, self.k or 1, item, width=instances.width)
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         from scipy.optimize import Bounds, LinearConstraint, milp  # heavy, and only needed here

@@ -87,7 +87,8 @@ class Graph(Problem):
             items = self._item_numbers(instances, len(self._numbered))
             nodes = np.full(len(instances), self.n_nodes)
             width, u, v = instances.width, *self._numbered[items].T.copy()
-        return Layout.of(instances, 0, width, per_instance={"n_nodes": nodes}, u=u, v=v)
+        edges, sizes = {"u": u, "v": v}, {"n_nodes": nodes}
+        return Layout.of(instances, 0, edges, width=width, per_instance=sizes)
 
 
 def _are_edges(pairs: NDArray[Any]) -> Any:
@@ -208,7 +209,8 @@ class Assignment(Problem):
             width = instances.width
         k = int(np.minimum(n_rows, n_columns).max())
         sizes = {"n_rows": n_rows, "n_columns": n_columns}
-        return Layout.of(instances, k, width, per_instance=sizes, row=row, column=column)
+        pairs = {"row": row, "column": column}
+        return Layout.of(instances, k, pairs, width=width, per_instance=sizes)
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         if layout.width is None:

@@ -84,8 +84,8 @@ class PartitionMatroid(Problem):
             column, width = np.asarray(self.groups)[items], instances.width
         names, code = np.unique(column, return_inverse=True)
         capacity = np.asarray([self._capacity_of(name) for name in names.tolist()], dtype=np.int64)
-        shared, group = {"capacity": capacity}, code.astype(np.int32)
-        return self._with_rank(Layout.of(instances, 0, width, shared, group=group))
+        group, shared = {"group": code.astype(np.int32)}, {"capacity": capacity}
+        return self._with_rank(Layout.of(instances, 0, group, width=width, shared=shared))
 
     def _capacity_of(self, group: Any) -> int:
         if not isinstance(self.capacity, Mapping):
@@ -149,7 +149,7 @@ class FixedMatroid(Problem):
     def lay(self, instances: Instances) -> Layout:
         _, numbers, _ = self._kernel()
         number = numbers[self._item_numbers(instances, len(numbers))]
-        return self._with_rank(Layout.of(instances, 0, instances.width, number=number))
+        return self._with_rank(Layout.of(instances, 0, {"number": number}, width=instances.width))
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         pick, _, arguments = self._kernel()
