@@ -186,7 +186,7 @@ def test_frozen_items_do_not_count_in_the_size_of_a_test():
 @pytest.mark.parametrize("worth", [0, 10**9], ids=["side by side", "one by one"])
 @pytest.mark.parametrize("count", [1, 8, 11])
 def test_audits_of_several_predictions_are_those_of_each(worth, count, monkeypatch):
-    monkeypatch.setattr(auditing, "WORTH", worth)
+    monkeypatch.setattr(auditing, "SIDE_BY_SIDE_PICKS", worth)
     generator = np.random.default_rng(count)
     predictions, outcomes = generator.random((2, 50, 6))
     data = outrule.Instances.from_arrays(predictions, outcomes)

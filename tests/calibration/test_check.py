@@ -10,7 +10,7 @@ import pytest
 
 import outrule
 from outrule.calibration.audit import Audit
-from outrule.calibration.check import Finding
+from outrule.calibration.check import Flagged
 
 NO_NOISE = np.random.default_rng(0)
 
@@ -33,7 +33,7 @@ def draw(n, seed, m=4):
 @pytest.mark.parametrize("check", [outrule.FreshBatches(10, alert=1), outrule.Reuse()])
 def test_the_largest_violation_is_flagged_whatever_its_sign(check):
     found = audit_of([0.1, -0.3, 0.2, 0.05], sizes=[1, 0.5, 1, 1])
-    assert check.flag(found, 0.05, 1, 10, NO_NOISE) == Finding(1, -0.3, 0.5)
+    assert check.flag(found, 0.05, 1, 10, NO_NOISE) == Flagged(1, -0.3, 0.5)
 
 
 def test_the_first_of_equal_violations_is_flagged():
@@ -62,11 +62,11 @@ def test_the_defaults_are_those_of_the_theorem_and_of_the_experiments():
 
 
 def test_the_fixed_step_is_the_papers():
-    assert outrule.FixedStep().size(Finding(0, -0.3, 0.5), 0.1, 4) == 0.1 / 8
+    assert outrule.FixedStep().size(Flagged(0, -0.3, 0.5), 0.1, 4) == 0.1 / 8
 
 
 def test_the_line_search_step_is_the_violation_per_marked_item():
-    assert outrule.LineSearch().size(Finding(0, -0.3, 0.5), 0.1, 4) == 0.6
+    assert outrule.LineSearch().size(Flagged(0, -0.3, 0.5), 0.1, 4) == 0.6
 
 
 # --- private reuse -------------------------------------------------------------------------------
@@ -124,8 +124,8 @@ def test_whether_anything_is_flagged_is_decided_with_noise():
 
 def test_the_size_of_the_mark_is_not_one_more_look_at_the_data():
     found = audit_of([0.5], sizes=[0.123])
-    finding = outrule.PrivateReuse(privacy=9.0).flag(found, 0.01, 3, 5, np.random.default_rng(0))
-    assert finding.size == 3.0
+    flagged = outrule.PrivateReuse(privacy=9.0).flag(found, 0.01, 3, 5, np.random.default_rng(0))
+    assert flagged.size == 3.0
 
 
 def private(seed, **kinds):

@@ -1,4 +1,4 @@
-"""The ledger equals an audit of its own residuals, exactly, and follows one of the predictions."""
+"""The incremental audit equals an audit of its residuals exactly, and one of the predictions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given, settings, strategies as st
 import outrule
 import strategies
 from outrule import threads
-from outrule.calibration import audit as auditing, incremental as ledgers, sources
-from outrule.calibration.audit import audit, prepare, residuals, sums_over
-from outrule.calibration.loop import Plan, boost
+from outrule.calibration import audit as auditing, incremental, sources
+from outrule.calibration.audit import audit, prepare, residuals, sum_over
+from outrule.calibration.loop import LoopSettings, boost
 from outrule.calibration.patches import Patch, replay
 from outrule.kernels import overlap
 
@@ -25,7 +25,7 @@ EXACT = {
     "assignment": outrule.Assignment(2, 3),
     "partition": outrule.PartitionMatroid([0, 0, 0, 1, 1, 2]),
 }
-NEVER, ALWAYS = 0, 10**9  # values of FEW: correct and recount few, or count all anew
+NEVER, ALWAYS = 0, 10**9  # values of RECOUNT_SHARE: correct and recount few, or count all anew
 
 items = st.lists(st.sampled_from([0.0, 0.0, 0.25, 0.5, 1.0]), min_size=6, max_size=6)
 steps = st.one_of(
@@ -33,26 +33,26 @@ steps = st.one_of(
 )
 
 
-def open_ledger(instances, problem, rules, start=None):
+def open_source(instances, problem, rules, start=None):
     start = instances.prediction if start is None else start
     source = sources.SameData(prepare(instances, problem, rules), start, problem)
-    assert source.ledger is not None
+    assert source.incremental is not None
     return source
 
 
-def check_books(source, rules, start, done):
-    """Everything the ledger holds, against what it stands for."""
-    ledger, part = source.ledger, source.part
+def check_state(source, rules, start, done):
+    """Everything that the incremental audit keeps, computed anew."""
+    state, part = source.incremental, source.part
     again = replay(done, rules, source.problem, part.instances, start)
-    assert ledger.prediction.tolist() == again.tolist()
-    assert ledger.sums.tolist() == sums_over(ledger.residual, part.layout, part.picks).tolist()
-    fresh, squares = residuals(part, ledger.prediction)
-    assert ledger.squares == squares
+    assert state.prediction.tolist() == again.tolist()
+    assert state.sums.tolist() == sum_over(state.residual, part.layout, part.picks).tolist()
+    fresh, squares = residuals(part, state.prediction)
+    assert state.squares == squares
     # Rounded once at the start and once a patch, here and there: by half a unit at most each.
-    exact = (part.outcome - ledger.prediction) / part.span * 2.0**part.bits
-    assert np.abs(ledger.residual - exact).max() <= (len(done) + 1) / 2 + 0.1
-    assert np.abs(ledger.residual - fresh).max() <= (len(done) + 2) / 2 + 0.1
-    found, plain = ledger.audit(), audit(part, ledger.prediction, source.problem)
+    exact = (part.outcome - state.prediction) / part.span * 2.0**part.bits
+    assert np.abs(state.residual - exact).max() <= (len(done) + 1) / 2 + 0.1
+    assert np.abs(state.residual - fresh).max() <= (len(done) + 2) / 2 + 0.1
+    found, plain = state.audit(), audit(part, state.prediction, source.problem)
     assert found.squared_error == plain.squared_error
     assert found.sizes.tolist() == plain.sizes.tolist()
     assert found.optimiser.tolist() == plain.optimiser.tolist()
@@ -60,12 +60,12 @@ def check_books(source, rules, start, done):
 
 
 def follow(source, rules, patches):
-    """Apply patches one by one, with a look at the books after each."""
+    """Apply patches one by one, checking the state after each."""
     start = source.prediction.copy()
-    check_books(source, rules, start, [])
+    check_state(source, rules, start, [])
     for number, patch in enumerate(patches):
-        source.patched(patch, source.look(patches[:number]))
-        check_books(source, rules, start, patches[: number + 1])
+        source.apply(patch, source.next_audit(patches[:number]))
+        check_state(source, rules, start, patches[: number + 1])
 
 
 @st.composite
@@ -102,12 +102,12 @@ def runs(draw):
 
 @given(runs(), st.sampled_from([NEVER, 1, 16, ALWAYS]), st.sampled_from([3, 4096]))
 @settings(max_examples=150)
-def test_after_any_patches_the_books_are_right(run, few, piece):
+def test_after_any_patches_the_state_is_right(run, few, piece):
     instances, problem, rules, patches = run
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(ledgers, "FEW", few)
-        monkeypatch.setattr(ledgers, "PIECE", piece)
-        follow(open_ledger(instances, problem, rules), rules, patches)
+        monkeypatch.setattr(incremental, "RECOUNT_SHARE", few)
+        monkeypatch.setattr(incremental, "THREAD_INSTANCES", piece)
+        follow(open_source(instances, problem, rules), rules, patches)
 
 
 # --- realistic runs ------------------------------------------------------------------------------
@@ -193,27 +193,27 @@ WORLDS = [
 
 
 class Spied(sources.SameData):
-    """Looks at the books after every patch of the loop."""
+    """Checks the state after every patch of the loop."""
 
     def begin(self, rules):
         self.rules, self.done, self.first = rules, [], self.prediction.copy()
         return self
 
-    def patched(self, patch, found):
-        super().patched(patch, found)
+    def apply(self, patch, found):
+        super().apply(patch, found)
         self.done.append(patch)
         if len(self.done) <= 12 or len(self.done) % 10 == 0:
-            check_books(self, self.rules, self.first, self.done)
+            check_state(self, self.rules, self.first, self.done)
 
 
 def plan(source, step, tolerance, rounds):
-    return Plan(outrule.Reuse(), step, tolerance, source.part.layout.k, rounds)
+    return LoopSettings(outrule.Reuse(), step, tolerance, source.part.layout.k, rounds)
 
 
 @pytest.mark.parametrize("few", [NEVER, 16, ALWAYS])
 @pytest.mark.parametrize("name", WORLDS)
-def test_the_books_are_right_after_every_patch_of_a_run(name, few, monkeypatch):
-    monkeypatch.setattr(ledgers, "FEW", few)
+def test_the_state_is_right_after_every_patch_of_a_run(name, few, monkeypatch):
+    monkeypatch.setattr(incremental, "RECOUNT_SHARE", few)
     instances, problem, rules = world(name)
     part = prepare(instances, problem, rules)
     source = Spied(part, instances.prediction, problem).begin(rules)
@@ -234,22 +234,24 @@ def counted(monkeypatch, calls, owner, name):
 
 @pytest.mark.parametrize("name", ["best", "top 1", "top 2", "matching of 4", "assignment"])
 @pytest.mark.parametrize("few", [NEVER, 16, ALWAYS])
-def test_every_way_to_bring_the_ledger_up_to_date_is_taken(name, few, monkeypatch):
+def test_every_way_to_update_the_audit_is_taken(name, few, monkeypatch):
     predictions, outcomes = arrays(200, 6, 7, extreme=0.02 if few == 16 else 0.5)
     rules = outrule.multipliers(6, limit=40)
     instances = outrule.Instances.from_arrays(predictions, outcomes)
-    source = open_ledger(instances, EXACT[name], rules)
+    source = open_source(instances, EXACT[name], rules)
     calls = {}
-    monkeypatch.setattr(ledgers, "FEW", few)
+    monkeypatch.setattr(incremental, "RECOUNT_SHARE", few)
     for owner, method in (
-        (ledgers.Ledger, "_count"),
-        (ledgers.Ledger, "_recount"),
+        (incremental.IncrementalAudit, "_count"),
+        (incremental.IncrementalAudit, "_recount"),
         (overlap, "add_at_items"),
     ):
         counted(monkeypatch, calls, owner, method)
     recounts = []
-    plain = ledgers.sums_over
-    monkeypatch.setattr(ledgers, "sums_over", lambda *args: (recounts.append(1), plain(*args))[1])
+    plain = incremental.sum_over
+    monkeypatch.setattr(
+        incremental, "sum_over", lambda *args: (recounts.append(1), plain(*args))[1]
+    )
     # Small steps clip few items and move few decisions, large ones many.
     sizes = [0.001, -0.001, 0.05, -0.002, 0.001, -0.7, 0.001, 0.002, 0.9, 0.5, -0.001, 1.0]
     patches = [Patch(test, step) for step in sizes for test in (0, -1, 5, -1)]
@@ -272,11 +274,11 @@ def test_two_decisions_without_a_pick_share_nothing():
     instances = outrule.Instances.from_arrays(predictions, np.full((4, 2), 0.5))
     rules = outrule.multipliers(2, levels=(0.0, 1.0))
     for problem in (outrule.TopK(1), outrule.Matching([(0, 1), (0, 1)])):
-        source = open_ledger(instances, problem, rules)
+        source = open_source(instances, problem, rules)
         for test, shared in ((0, [2, 0, 1]), (-1, [1, 1, 2])):
-            found = source.look([])
+            found = source.next_audit([])
             chosen = found.optimiser if test < 0 else source.part.picks[test]
-            assert source.ledger._shared(test, chosen).tolist() == shared
+            assert source.incremental._shared(test, chosen).tolist() == shared
         follow(source, rules, [Patch(0, 0.01), Patch(-1, 0.01), Patch(2, -0.02)])
 
 
@@ -284,19 +286,19 @@ def test_many_small_patches_drift_by_less_than_half_a_unit_each():
     predictions, outcomes = arrays(300, 6, 9)
     rules = outrule.multipliers(6, limit=10)
     instances = outrule.Instances.from_arrays(predictions, outcomes)
-    source = open_ledger(instances, outrule.TopK(2), rules)
+    source = open_source(instances, outrule.TopK(2), rules)
     generator = np.random.default_rng(0)
     first, done = source.prediction.copy(), []
     for number in range(600):
         patch = Patch(int(generator.integers(-1, 10)), float(generator.uniform(-0.01, 0.01)))
-        source.patched(patch, source.look(done))
+        source.apply(patch, source.next_audit(done))
         done.append(patch)
         if number % 60 == 59:
-            check_books(source, rules, first, done)
+            check_state(source, rules, first, done)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
-def test_threads_and_pieces_change_no_bit_of_the_ledger(n_jobs, monkeypatch):
+def test_threads_and_pieces_change_no_bit_of_the_state(n_jobs, monkeypatch):
     monkeypatch.setattr(threads, "_n_cores", lambda: 4)
     predictions, outcomes = arrays(700, 6, 11, extreme=0.3)
     rules = outrule.multipliers(6, limit=100)
@@ -304,21 +306,21 @@ def test_threads_and_pieces_change_no_bit_of_the_ledger(n_jobs, monkeypatch):
     patches = [Patch(t, s) for t, s in ((0, 0.4), (-1, -0.01), (50, 0.02), (-1, 0.3), (0, -1.0))]
 
     def state():
-        source = open_ledger(instances, outrule.TopK(2), rules)
+        source = open_source(instances, outrule.TopK(2), rules)
         for number, patch in enumerate(patches):
-            source.patched(patch, source.look(patches[:number]))
-        ledger = source.ledger
-        arrays = (ledger.sums, ledger.residual, ledger.prediction)
-        return ledger.squares, *(array.tolist() for array in arrays)
+            source.apply(patch, source.next_audit(patches[:number]))
+        state = source.incremental
+        arrays = (state.sums, state.residual, state.prediction)
+        return state.squares, *(array.tolist() for array in arrays)
 
     whole = state()
-    monkeypatch.setattr(ledgers, "PIECE", 53)
-    monkeypatch.setattr(auditing, "PICKS", 16 * 29)
+    monkeypatch.setattr(incremental, "THREAD_INSTANCES", 53)
+    monkeypatch.setattr(auditing, "THREAD_PICKS", 16 * 29)
     with threads.using(n_jobs):
         assert state() == whole
 
 
-# --- with the ledger and without it --------------------------------------------------------------
+# --- with the incremental audit and without it ---------------------------------------------------
 
 
 class Plain(sources.SameData):
@@ -329,7 +331,7 @@ class Plain(sources.SameData):
 
 
 def both(monkeypatch, make):
-    """What ``make`` gives with the ledger, and without."""
+    """What ``make`` gives with the incremental audit, and without."""
     quick = make()
     monkeypatch.setattr(sources, "SameData", Plain)
     monkeypatch.setattr("outrule.estimators.calibrator.SameData", Plain, raising=False)
@@ -338,7 +340,7 @@ def both(monkeypatch, make):
 
 @pytest.mark.parametrize("step", [outrule.LineSearch(), outrule.FixedStep()], ids=repr)
 @pytest.mark.parametrize("name", WORLDS)
-def test_a_calibrator_finds_the_same_without_the_ledger(name, step, monkeypatch):
+def test_a_calibrator_finds_the_same_without_the_incremental_audit(name, step, monkeypatch):
     instances, problem, rules = world(name)
 
     def make():
@@ -365,7 +367,7 @@ def test_a_calibrator_finds_the_same_without_the_ledger(name, step, monkeypatch)
 @pytest.mark.parametrize(
     "check", [outrule.Reuse(alert=0.3, validation=0.3), outrule.PrivateReuse(privacy=1e4)], ids=repr
 )
-def test_the_other_checks_find_the_same_without_the_ledger(check, monkeypatch):
+def test_the_other_checks_find_the_same_without_the_incremental_audit(check, monkeypatch):
     predictions, outcomes = arrays(4000, 6, 21)
     rules = outrule.multipliers(6, limit=40)
 
@@ -385,7 +387,7 @@ def test_the_other_checks_find_the_same_without_the_ledger(check, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["weights", "simplex"])
-def test_weights_and_the_simplex_have_no_ledger(kind):
+def test_weights_and_the_simplex_have_no_incremental_audit(kind):
     predictions, outcomes = arrays(30, 3, 0)
     problem, weights = outrule.TopK(1), np.linspace(1, 2, 30)
     if kind == "simplex":
@@ -394,7 +396,7 @@ def test_weights_and_the_simplex_have_no_ledger(kind):
     instances = outrule.Instances.from_arrays(predictions, outcomes, weight=weights)
     rules = outrule.multipliers(3, limit=5)
     source = sources.SameData(prepare(instances, problem, rules), instances.prediction, problem)
-    assert source.ledger is None
+    assert source.incremental is None
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -408,12 +410,12 @@ def test_the_best_action_is_looked_for_again_wherever_it_can_have_changed(masked
     source = sources.SameData(prepare(data, problem, rules), data.prediction, problem)
     looked_at = []
     for _ in range(200):
-        found = source.look(())
+        found = source.next_audit(())
         whole = problem.pick(source.prediction, source.part.layout)
         np.testing.assert_array_equal(found.optimiser[0], whole[:, 0])
-        before = source.ledger.best.margin.copy()
+        before = source.incremental.best.margin.copy()
         # Steps on the grid of the predictions make ties, which only a new look decides rightly.
         step = generator.choice([-1 / 8, 1 / 8, 1 / 64, -1e-3, 1e-4])
-        source.patched(Patch(int(generator.integers(-1, len(rules))), float(step)), found)
-        looked_at.append((source.ledger.best.margin != before).mean())
+        source.apply(Patch(int(generator.integers(-1, len(rules))), float(step)), found)
+        looked_at.append((source.incremental.best.margin != before).mean())
     assert min(looked_at) < 0.9

@@ -11,7 +11,7 @@ import reference
 import strategies
 from outrule.calibration import patches as patching
 from outrule.calibration.audit import prepare
-from outrule.calibration.loop import Plan, boost
+from outrule.calibration.loop import LoopSettings, boost
 from outrule.calibration.patches import Patch, replay
 from outrule.calibration.sources import SameData
 from outrule.rules import decisions
@@ -25,7 +25,7 @@ def run(case, start, step):
     """The loop itself: the patches it made, and the predictions it ended with."""
     instances = outrule.Instances.from_arrays(case.predictions, case.outcomes)
     source = SameData(prepare(instances, case.problem, case.rules), start.ravel(), case.problem)
-    plan = Plan(outrule.Reuse(), step, 0.02, source.part.layout.k, 40)
+    plan = LoopSettings(outrule.Reuse(), step, 0.02, source.part.layout.k, 40)
     boosted = boost(source, case.rules, plan, np.random.default_rng(0))
     return instances, source.prediction, boosted
 
@@ -88,7 +88,7 @@ def test_blocks_change_no_bit(monkeypatch, block, problem):
     rules = [*outrule.multipliers(6, limit=2), outrule.Reweight("x", lambda v: v["x"] * v["item"])]
     patches = [Patch(0, 0.1), Patch(-1, -0.3), Patch(2, 0.2), Patch(1, -0.7), Patch(-1, 0.05)]
     whole = replay(patches, rules, problem, instances, instances.prediction)
-    for module, name in ((decisions, "BLOCK"), (patching, "BLOCK"), (patching, "PIECE")):
+    for module, name in ((decisions, "BLOCK"), (patching, "BLOCK"), (patching, "THREAD_INSTANCES")):
         monkeypatch.setattr(module, name, block)
         again = replay(patches, rules, problem, instances, instances.prediction)
         assert again.tolist() == whole.tolist()

@@ -42,12 +42,12 @@ def test_constraints_may_ask_for_an_item():
 
 
 def test_constraints_that_nothing_satisfies_are_refused():
-    message = "no 0/1 vector satisfies A z <= b for the whole LinearProblem."
+    message = "no 0/1 vector satisfies A z <= b of LinearProblem for any instance."
     with pytest.raises(DataError, match=re.escape(message)):
         outrule.LinearProblem([[1, 1]], [-1])
     problem = outrule.LinearProblem([[-1, -1]], [-1])
     for mask in ([[True, True], [False, False]], [[True, False], [False, False]]):
-        message = "no 0/1 vector satisfies A z <= b for instance 1 of LinearProblem."
+        message = "no 0/1 vector satisfies A z <= b of LinearProblem for instance 1."
         with pytest.raises(DataError, match=re.escape(message)):
             problem.solve([[0.1, 0.2], [0.1, 0.2]], mask)
 
@@ -60,7 +60,7 @@ def test_weights_as_small_as_they_come_are_weighed():
 
 def test_a_k_that_is_too_small_for_the_constraints_is_refused():
     problem = outrule.LinearProblem([[1, 1, 1]], [2], k=1)
-    message = "a decision of LinearProblem has 2 items, more than k = 1: give a larger k, or none."
+    message = "LinearProblem chose 2 items for instance 0, more than k = 1: give a larger k."
     with pytest.raises(DataError, match=re.escape(message)):
         problem.solve([[0.1, 0.2, 0.3]])
     layout = problem.lay(Instances.from_weights(np.zeros((1, 3)), None))
@@ -175,7 +175,7 @@ def test_an_oracle_that_returns_no_decision_is_refused(answer, words):
 
 def test_an_oracle_that_chooses_more_than_k_is_refused():
     problem = outrule.Oracle(lambda weights: weights > 0, k=1)
-    message = "the function of Oracle chose 2 items for instance 1, more than k = 1."
+    message = "Oracle chose 2 items for instance 1, more than k = 1: give a larger k."
     with pytest.raises(DataError, match=re.escape(message)):
         problem.solve([[0.0, 0.2], [0.1, 0.2]])
 

@@ -33,7 +33,7 @@ def test_matchings_of_any_small_graph_are_exact(data):
     sets = brute_force.feasible_sets(len(edges), test)
     assert weights @ chosen == brute_force.best_values([weights], sets)[0]
     assert not (chosen & (weights <= 0)).any()
-    assert problem.lay(Instances.from_weights([weights], None)).k == problem.n_nodes // 2
+    assert problem.lay(Instances.from_weights([weights], None)).k == sets.sum(axis=1).max()
 
 
 @settings(max_examples=80)
@@ -44,8 +44,9 @@ def test_greedy_matchings_are_feasible_and_worth_half_of_the_best(data):
     chosen = problem.solve([weights])[0]
     test = brute_force.matching(edges)
     assert test(tuple(np.flatnonzero(chosen)))
-    best = brute_force.best_values([weights], brute_force.feasible_sets(len(edges), test))[0]
-    assert 2 * (weights @ chosen) >= best
+    sets = brute_force.feasible_sets(len(edges), test)
+    assert 2 * (weights @ chosen) >= brute_force.best_values([weights], sets)[0]
+    assert problem.lay(Instances.from_weights([weights], None)).k == sets.sum(axis=1).max()
     assert not (chosen & (weights <= 0)).any()
     np.testing.assert_array_equal(problem.solve([weights, weights])[1], chosen)
 
@@ -65,6 +66,41 @@ def test_greedy_matching_agrees_with_brute_force_on_what_is_feasible():
     expected = [brute_force.matching(edges)(tuple(np.flatnonzero(row))) for row in marks]
     np.testing.assert_array_equal(problem.feasible(marks.ravel(), layout), expected)
     assert layout.k == 2
+
+
+STAR = [(0, leaf) if leaf % 2 else (leaf, 0) for leaf in range(1, 17)]
+
+
+@pytest.mark.parametrize("problem", [outrule.Matching, outrule.GreedyMatching])
+def test_k_of_a_star_is_one(problem):
+    weights = np.random.default_rng(0).random((5, 16))
+    star = problem(STAR)
+    assert star.lay(Instances.from_weights(weights, None)).k == 1
+    np.testing.assert_array_equal(star.solve(weights).argmax(axis=1), weights.argmax(axis=1))
+    mask = weights > 0.3
+    assert star.lay(Instances.from_weights(weights, mask)).k == 1
+    np.testing.assert_array_equal(star.solve(weights, mask).sum(axis=1), mask.any(axis=1))
+
+
+@pytest.mark.parametrize("problem", [outrule.Matching, outrule.GreedyMatching])
+def test_k_of_two_triangles_is_two_though_they_have_six_nodes(problem):
+    triangles = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)]
+    assert problem(triangles).lay(Instances.from_weights(np.ones((1, 6)), None)).k == 2
+
+
+@pytest.mark.parametrize("problem", [outrule.Matching, outrule.GreedyMatching])
+def test_k_of_a_table_is_bounded_by_its_nodes_and_by_the_values_of_each_column(problem):
+    rows = [(0, "x", f"n{i}") for i in range(6)]  # a star
+    rows += [(1, f"r{i}", f"d{j}") for i in range(2) for j in range(5)]  # two riders, five drivers
+    rows += [(2, f"n{i}", f"n{j}") for i in range(4) for j in range(i)]  # four nodes, two pairs
+    frame = pl.DataFrame(rows, schema=["trip", "one", "two"], orient="row")
+    for trips, k in (([0], 1), ([1], 2), ([2], 2), ([0, 1, 2], 2)):
+        part = frame.filter(pl.col("trip").is_in(trips)).with_columns(p=0.5)
+        data = Instances.from_table(part, instance="trip", prediction="p")
+        for columns in (("one", "two"), ("two", "one")):
+            layout = problem.between(*columns).lay(data)
+            assert layout.k == k
+            assert problem.between(*columns).pick(data.prediction, layout).shape == (len(trips), k)
 
 
 @st.composite
@@ -98,6 +134,7 @@ def test_matchings_of_a_table_are_exact_in_every_instance(frame):
         assert weights @ chosen == best
         alone = Instances.from_table(part, instance="trip", prediction="score")
         assert problem.solve(alone).to_list() == part["chosen"].to_list()
+        assert problem.lay(alone).k >= brute_force.feasible_sets(len(edges), test).sum(axis=1).max()
 
 
 @settings(max_examples=60)

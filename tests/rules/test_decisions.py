@@ -51,13 +51,13 @@ def four_cores(monkeypatch):
 
 def small_pieces(monkeypatch):
     """Blocks and pieces so small that a few hundred instances are cut into many."""
-    monkeypatch.setattr(contract, "SMALL", 16)
+    monkeypatch.setattr(contract, "SMALL_BATCH", 16)
     monkeypatch.setattr(decisions, "BLOCK", 101)
     monkeypatch.setattr(decisions, "RULES", 7)
     monkeypatch.setattr(patching, "BLOCK", 103)
-    monkeypatch.setattr(patching, "PIECE", 37)
-    monkeypatch.setattr("outrule.calibration.incremental.PIECE", 41)
-    monkeypatch.setattr("outrule.calibration.audit.PICKS", 16 * 29)
+    monkeypatch.setattr(patching, "THREAD_INSTANCES", 37)
+    monkeypatch.setattr("outrule.calibration.incremental.THREAD_INSTANCES", 41)
+    monkeypatch.setattr("outrule.calibration.audit.THREAD_PICKS", 16 * 29)
 
 
 def dense(n, m=6, seed=0, grain=8):
@@ -299,7 +299,7 @@ SCALES = np.array(
 @pytest.mark.parametrize("small", [0, 10**9], ids=["one by one", "in one call"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_many_scales_are_picked_as_one_by_one(name, small, monkeypatch):
-    monkeypatch.setattr(contract, "SMALL", small)
+    monkeypatch.setattr(contract, "SMALL_BATCH", small)
     problem = PROBLEMS[name]
     generator = np.random.default_rng(0)
     for n in (1, 9) if name in SLOW else (1, 31, 32, 33, 200):
@@ -356,7 +356,7 @@ def test_chunks_on_threads_are_picked_as_the_whole(name, kind, monkeypatch):
         instances = instances_of(kind, n, seed=n)
         layout = problem.lay(instances)
         expected = problem.pick(instances.prediction, layout).tolist()
-        monkeypatch.setattr(contract, "SMALL", 0)
+        monkeypatch.setattr(contract, "SMALL_BATCH", 0)
         for n_jobs in (1, 2, 3, None):
             with threads.using(n_jobs):
                 found = problem.pick_on_threads(instances.prediction, layout)

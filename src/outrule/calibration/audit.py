@@ -1,15 +1,15 @@
-"""The audit: instances with the decisions of all rules and predictions enter, violations leave."""
+"""The audit: how far the predictions are off on the decisions of every rule and the optimiser."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from outrule import threads
+from outrule import kernels, threads
 from outrule.data.instances import Instances
 from outrule.problems.contract import Layout, Problem
 from outrule.rules.decisions import decide_all, distinct
@@ -17,10 +17,12 @@ from outrule.rules.rules import Rule
 from outrule.types import Floats, Integers, Picks
 
 OPTIMISER = -1
-"""The optimiser's own test stands behind those of the rules, so it is the last."""
+"""The optimiser's own test comes after those of the rules, so it is the last."""
 
-WORTH = 4  # picks per item of an instance from which on columns are laid side by side
-PICKS = 1 << 18  # fewer picks are not worth a thread
+SIDE_BY_SIDE_PICKS = 4  # from so many picks per item on, several predictions are summed together
+THREAD_PICKS = 1 << 18  # fewer picks are not worth a thread
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +50,14 @@ class Part:
         low, high = self.instances.value_range
         return high - low
 
+    def mean(self, sums: Any, unit: float) -> Any:
+        """Integer sums over the instances as means in the caller's units."""
+        return sums * (unit / (2.0**self.bits * len(self.layout)))
+
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What one look at the current predictions found; the optimiser's test is the last."""
+    """What was found on the current predictions; the optimiser's test is the last."""
 
     violations: Floats
     sizes: Floats
@@ -71,33 +77,26 @@ def prepare(instances: Instances, problem: Problem, rules: Sequence[Rule]) -> Pa
 
 
 def part_of(instances: Instances, layout: Layout, picks: NDArray[Any], of_rule: Integers) -> Part:
-    """As :func:`prepare`, with the decisions of the rules already there."""
+    """The same as :func:`prepare`, from the decisions of the rules."""
     outcome = instances.require_outcome("DecisionCalibrator.fit")
-    weight = instances.normalised_weight()
-    most = int(np.diff(layout.offsets).max())
-    bits = min(44, 62 - int(np.ceil(np.log2(len(layout) * most + 1))))
+    weight, n, sizes_of_offers = instances.normalised_weight(), len(layout), np.diff(layout.offsets)
+    bits = min(44, 62 - int(np.ceil(np.log2(n * int(sizes_of_offers.max()) + 1))))
     if instances.weight is None and "frozen" not in layout.per_item:
-        movable = np.empty(0, dtype=np.int64)  # all alike
-        sizes = _count_picks(picks) / len(layout)
+        movable = np.empty(0, dtype=np.int64)  # all the same
+        none = np.iinfo(picks.dtype).max
+        counts = run_on_rules(picks, lambda r: np.count_nonzero(picks[r] != none, axis=(1, 2)))
+        sizes = np.concatenate(counts) / n
     else:
-        movable = np.repeat(np.rint(weight * 2.0**bits).astype(np.int64), np.diff(layout.offsets))
+        movable = np.repeat(np.rint(weight * 2.0**bits).astype(np.int64), sizes_of_offers)
         if "frozen" in layout.per_item:
             movable[layout.per_item["frozen"]] = 0
-        sizes = sums_over(movable, layout, picks) / (2.0**bits * len(layout))
+        sizes = sum_over(movable, layout, picks) / (2.0**bits * n)
+    observation = np.arange(n) if instances.cluster is None else instances.cluster
+    shares = np.bincount(observation, weights=weight)
     low, high = instances.value_range
-    sensitivity = 2 * layout.k * (high - low) * _largest_share(weight, instances)
-    return Part(
-        instances,
-        outcome,
-        layout,
-        picks,
-        of_rule,
-        weight,
-        bits,
-        movable,
-        np.asarray(sizes)[of_rule],
-        sensitivity,
-    )
+    sensitivity = 2 * layout.k * (high - low) * float(shares.max() / shares.sum())
+    fixed = (instances, outcome, layout, picks, of_rule, weight, bits, movable)
+    return Part(*fixed, np.asarray(sizes)[of_rule], sensitivity)
 
 
 def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
@@ -106,7 +105,7 @@ def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
     Cost: one optimiser call per instance, and one addition per rule, instance and chosen item.
     """
     residual, squares = residuals(part, prediction)
-    sums = sums_over(residual, part.layout, part.picks)
+    sums = sum_over(residual, part.layout, part.picks)
     optimiser = problem.pick_on_threads(prediction, part.layout)
     return audit_of(part, residual, sums, squares, optimiser)
 
@@ -114,13 +113,11 @@ def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
 def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[Audit]:
     """The audits of several predictions on the same instances, which all offer as many items.
 
-    Cost: as :func:`audit` each, but many decisions of rules are read once for eight of them.
+    Cost: that of :func:`audit` each, but the decisions of rules are read once for eight of them.
     """
-    from outrule.kernels import tally
-
-    width, lanes, count = part.layout.width, tally.LANES, len(predictions)
+    width, lanes, count = part.layout.width, kernels.tally.LANES, len(predictions)
     assert width is not None
-    if len(part.picks) * part.layout.k < WORTH * width:
+    if len(part.picks) * part.layout.k < SIDE_BY_SIDE_PICKS * width:
         return threads.run(lambda i: audit(part, predictions[i], problem), count)
     values = [np.zeros((len(part.outcome), lanes), dtype=np.int64) for _ in range(0, count, lanes)]
     sums = [np.zeros((len(part.picks), lanes), dtype=np.int64) for _ in values]
@@ -130,120 +127,89 @@ def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[
         values[i // lanes][:, i % lanes] = residual
         return residual, squares, problem.pick(predictions[i], part.layout)
 
-    looks, blocks = threads.run(look, count), rule_blocks(part.picks)
+    looks, blocks = threads.run(look, count), _rule_blocks(part.picks)
 
     def add(task: int) -> None:
-        group, rows = task // len(blocks), slice(*blocks[task % len(blocks)])
-        tally.sum_together(values[group], width, part.picks[rows], sums[group][rows])
+        group, rows = task // len(blocks), blocks[task % len(blocks)]
+        kernels.tally.sum_together(values[group], width, part.picks[rows], sums[group][rows])
 
     threads.run(add, len(values) * len(blocks))
 
-    def end(i: int) -> Audit:
+    def finish(i: int) -> Audit:
         residual, squares, optimiser = looks[i]
         own = np.ascontiguousarray(sums[i // lanes][:, i % lanes])
         return audit_of(part, residual, own, squares, optimiser)
 
-    return threads.run(end, count)
+    return threads.run(finish, count)
 
 
 def audit_of(
     part: Part, residual: Integers, sums: Integers, squares: int, optimiser: Picks
 ) -> Audit:
     """The audit, from sums of integer residuals over the distinct decisions of the rules."""
-    from outrule.kernels import tally
-
-    n, unit = len(part.layout), 2.0**part.bits * len(part.layout)
+    n, span = len(part.layout), part.span
     own = np.empty((part.layout.k, n), dtype=part.picks.dtype)
-    pieces = threads.spans(PICKS // 8, n)
+    pieces = threads.spans(THREAD_PICKS // 8, n)
 
     def look(piece: int) -> tuple[np.int64, np.int64]:
         rows = (optimiser, part.layout.offsets, residual, part.movable)
-        return tally.compact_and_sum(*rows, 1 << part.bits, own, pieces[piece])
+        return kernels.tally.compact_and_sum(*rows, 1 << part.bits, own, pieces[piece])
 
-    looks = threads.run(look, len(pieces))
-    total, moved = (sum(int(one[k]) for one in looks) for k in (0, 1))
+    totals = threads.run(look, len(pieces))
+    total, moved = (sum(int(one[k]) for one in totals) for k in (0, 1))
+    unit = 2.0**part.bits * n
     return Audit(
-        violations=_means(np.append(sums[part.of_rule], total), part, part.span),
+        violations=part.mean(np.append(sums[part.of_rule], total), span),
         sizes=np.append(part.sizes, moved / unit),
-        squared_error=squares * part.span**2 / unit,
+        squared_error=squares * span**2 / unit,
         optimiser=own,
         n=n,
         sensitivity=part.sensitivity,
-        reach=part.layout.k * part.span,
+        reach=part.layout.k * span,
     )
 
 
-def residuals(part: Part, prediction: Floats) -> tuple[Integers, int]:
+def residuals(part: Part, prediction: Floats, unit: float | None = None) -> tuple[Integers, int]:
     """Weighted residuals as integers in units of span / 2**bits, and the sum of their squares."""
-    from outrule.kernels import tally
-
-    residual = np.empty(len(prediction), dtype=np.int64)
-    offsets, weight = part.layout.offsets, part.weight
-    squares = tally.residuals(
-        prediction, part.outcome, offsets, weight, part.span, part.bits, residual
-    )
-    return residual, int(squares)
+    residual, unit = np.empty(len(prediction), dtype=np.int64), unit or part.span
+    given = (prediction, part.outcome, part.layout.offsets, part.weight, unit, part.bits)
+    return residual, int(kernels.tally.residuals(*given, residual))
 
 
 def squared_error(part: Part, prediction: Floats) -> float:
-    """``E||p - y||^2`` in the caller's units, as the audit has it."""
+    """``E||p - y||^2`` in the caller's units, the same bits as in the audit."""
     return residuals(part, prediction)[1] * part.span**2 / (2.0**part.bits * len(part.layout))
 
 
 def rule_values(part: Part) -> Floats:
     """The mean value of every rule's decisions, shape (n_rules,)."""
-    from outrule.kernels import tally
-
-    scaled = np.empty(len(part.outcome), dtype=np.int64)
-    zero = np.zeros_like(part.outcome)
-    low, high = part.instances.value_range
-    largest = max(abs(low), abs(high))
-    tally.residuals(
-        zero, part.outcome, part.layout.offsets, part.weight, largest, part.bits, scaled
-    )
-    return _means(sums_over(scaled, part.layout, part.picks)[part.of_rule], part, largest)
+    largest = max(map(abs, part.instances.value_range))
+    values, _ = residuals(part, np.zeros_like(part.outcome), largest)
+    sums = sum_over(values, part.layout, part.picks)
+    return np.asarray(part.mean(sums[part.of_rule], largest))
 
 
-def sums_over(values: Integers, layout: Layout, picks: NDArray[Any]) -> Integers:
+def sum_over(values: Integers, layout: Layout, picks: NDArray[Any]) -> Integers:
     """The sum of a flat column over the decisions of every rule, (n_rules, k, n), on threads."""
-    from outrule.kernels import tally
+    sums = np.zeros(len(picks), dtype=np.int64)
 
-    sums, blocks = np.zeros(len(picks), dtype=np.int64), rule_blocks(picks)
-
-    def add(block: int) -> None:
-        rows = slice(*blocks[block])
+    def add(rows: slice) -> None:
         if layout.width is None:
-            tally.sum_over_picks(values, layout.offsets, picks[rows], sums[rows])
+            kernels.tally.sum_over_picks(values, layout.offsets, picks[rows], sums[rows])
         else:
-            tally.sum_over_dense_picks(values, layout.width, picks[rows], sums[rows])
+            kernels.tally.sum_over_dense_picks(values, layout.width, picks[rows], sums[rows])
 
-    threads.run(add, len(blocks))
+    run_on_rules(picks, add)
     return sums
 
 
-def _count_picks(picks: NDArray[Any]) -> Integers:
-    """How many items the decisions (n_rules, k, n) choose; the largest number is no pick."""
-    none, blocks = np.iinfo(picks.dtype).max, rule_blocks(picks)
-
-    def count(block: int) -> Any:
-        return np.count_nonzero(picks[slice(*blocks[block])] != none, axis=(1, 2))
-
-    return np.concatenate(threads.run(count, len(blocks)))
+def run_on_rules(picks: NDArray[Any], work: Callable[[slice], Result]) -> list[Result]:
+    """Call ``work`` for blocks of the rules, on threads."""
+    blocks = _rule_blocks(picks)
+    return threads.run(lambda block: work(blocks[block]), len(blocks))
 
 
-def rule_blocks(picks: NDArray[Any]) -> list[tuple[int, int]]:
-    """Cut the rules into pieces that are worth a thread."""
+def _rule_blocks(picks: NDArray[Any]) -> list[slice]:
     n_rules, k, n = picks.shape
-    return threads.spans(max(n_rules // (4 * threads.n_threads()), PICKS // (k * n), 1), n_rules)
-
-
-def _means(sums: Integers, part: Part, unit: float) -> Floats:
-    """Integer sums as means in the caller's units."""
-    return np.asarray(sums * (unit / (2.0**part.bits * len(part.layout))), dtype=np.float64)
-
-
-def _largest_share(weight: Floats, instances: Instances) -> float:
-    """The largest part of all weight that one observation (instance, or cluster) has."""
-    if instances.cluster is not None:
-        weight = np.asarray(np.bincount(instances.cluster, weights=weight), dtype=np.float64)
-    return float(weight.max() / weight.sum())
+    size = max(n_rules // (4 * threads.n_threads()), THREAD_PICKS // (k * n), 1)
+    return [slice(*span) for span in threads.spans(size, n_rules)]

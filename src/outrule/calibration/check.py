@@ -1,4 +1,4 @@
-"""CHECK, three ways: an audit enters, the test to patch leaves, or nothing (paper, section 3.2)."""
+"""CHECK, three ways: which test of an audit to patch, if any, and how far (paper, section 3.2)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from outrule.calibration.audit import OPTIMISER, Audit
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.errors import DataError, check_number
 
 
-class Finding(NamedTuple):
+class Flagged(NamedTuple):
     """A flagged test: its violation, and the mean size E|w| of its mark."""
 
     test: int
@@ -27,28 +27,28 @@ class Check(ABC):
     alert: float
     early_exit: bool = True  # stop when nothing is flagged
 
-    def begin(self, audit: Audit, tolerance: float, rounds: int) -> None:  # noqa: B027 - one needs it
-        """Refuse, at the first look, to look at all."""
+    def check_data(self, audit: Audit, tolerance: float, rounds: int) -> None:  # noqa: B027 - one needs it
+        """Raise DataError, at the first audit, if the data are too few for this CHECK."""
 
-    @abstractmethod
     def flag(
         self, audit: Audit, tolerance: float, k: int, rounds: int, generator: np.random.Generator
-    ) -> Finding | None:
+    ) -> Flagged | None:
         """The test to patch, or None where nothing is flagged."""
+        return flag_largest(audit, self.alert * tolerance)
 
 
-def largest(audit: Audit, threshold: float) -> Finding | None:
+def flag_largest(audit: Audit, threshold: float) -> Flagged | None:
     """The test of largest violation, the first of equals, if it is above the threshold."""
     # A test that marks nothing a patch can move cannot be patched.
-    test = int(np.argmax(np.where(audit.sizes > 0, np.abs(audit.violations), 0.0)))
-    violation = float(audit.violations[test])
+    row = int(np.argmax(np.where(audit.sizes > 0, np.abs(audit.violations), 0.0)))
+    violation = float(audit.violations[row])
     if not abs(violation) > threshold:
         return None
-    return Finding(_number(audit, test), violation, float(audit.sizes[test]))
+    return Flagged(_test(audit, row), violation, float(audit.sizes[row]))
 
 
-def _number(audit: Audit, test: int) -> int:
-    return OPTIMISER if test == len(audit.violations) - 1 else test
+def _test(audit: Audit, row: int) -> int:
+    return OPTIMISER if row == len(audit.violations) - 1 else row
 
 
 @dataclass(frozen=True)
@@ -75,27 +75,22 @@ class FreshBatches(Check):
         check_number(self.size, "size", "FreshBatches", 1, low_open=False, integer=True)
         check_number(self.alert, "alert", "FreshBatches", 0, 1)
 
-    def flag(
-        self, audit: Audit, tolerance: float, k: int, rounds: int, generator: np.random.Generator
-    ) -> Finding | None:
-        return largest(audit, self.alert * tolerance)
-
 
 @dataclass(frozen=True)
 class PrivateReuse(Check):
     """The same data every round, looked at through noise (paper, section 3.3).
 
     The test is drawn by the exponential mechanism over tests and signs, and whether it is flagged
-    is decided on its violation plus Laplace noise, so that the list of patches is differentially
-    private in the observations (instances, or clusters) and what it repairs is there beyond them.
-    What is reported beside it is not: history, rule values and isotonic curves are exact.
+    is decided on its violation plus Laplace noise. So the list of patches is differentially private
+    in the observations (instances, or clusters), and what it repairs holds beyond them. What is
+    reported with it is not private: history, rule values and isotonic curves are exact.
 
     Parameters
     ----------
     privacy, delta : float
         The budget of the patches, by composition over twice ``max_rounds`` looks. Give
         ``max_rounds``: the default is the theory's worst case, which leaves little for each look.
-        Where the noise would be as large as what is looked for, ``fit`` refuses.
+        ``fit`` raises DataError if the noise would be larger than the violations to be found.
     alert : float in (0, 1]
     """
 
@@ -124,11 +119,11 @@ class PrivateReuse(Check):
             low, high = (middle, high) if cost <= self.privacy else (low, middle)
         return max(low, self.privacy / looks)  # plain composition is better for large budgets
 
-    def begin(self, audit: Audit, tolerance: float, rounds: int) -> None:
+    def check_data(self, audit: Audit, tolerance: float, rounds: int) -> None:
         noise, sought = audit.sensitivity / self.budget_per_look(rounds), self.alert * tolerance
         if noise > sought:
             raise DataError(
-                f"PrivateReuse would decide by noise: over {rounds} rounds its scale is "
+                f"PrivateReuse would decide by noise: with max_rounds={rounds} its scale is "
                 f"{noise:.3g}, and violations of {sought:.3g} are looked for. Give about "
                 f"{noise / sought:.3g} times as many instances, fewer max_rounds, more privacy or "
                 "a larger epsilon."
@@ -136,7 +131,7 @@ class PrivateReuse(Check):
 
     def flag(
         self, audit: Audit, tolerance: float, k: int, rounds: int, generator: np.random.Generator
-    ) -> Finding | None:
+    ) -> Flagged | None:
         budget = self.budget_per_look(rounds)
         scores = np.concatenate((audit.violations, -audit.violations))
         noisy = scores * (budget / (2 * audit.sensitivity)) + generator.gumbel(size=len(scores))
@@ -147,14 +142,14 @@ class PrivateReuse(Check):
             return None
         violation = min(max(violation, -audit.reach), audit.reach)
         # The mean size of the mark would be one more look at the data; k bounds it.
-        return Finding(_number(audit, drawn), violation, float(k))
+        return Flagged(_test(audit, drawn), violation, float(k))
 
 
 @dataclass(frozen=True)
 class Reuse(Check):
     """The same data every round, without noise: the practical default.
 
-    It has no guarantee of its own beyond the data: the certificate on held-out data is the proof.
+    It guarantees nothing beyond the data: the certificate on held-out data is the proof.
 
     Parameters
     ----------
@@ -176,17 +171,12 @@ class Reuse(Check):
             check_number(self.validation, "validation", "Reuse", 0, 1, high_open=True)
         check_number(self.patience, "patience", "Reuse", 1, low_open=False, integer=True)
 
-    def flag(
-        self, audit: Audit, tolerance: float, k: int, rounds: int, generator: np.random.Generator
-    ) -> Finding | None:
-        return largest(audit, self.alert * tolerance)
-
 
 class Step(ABC):
     """How far a flagged test is moved."""
 
     @abstractmethod
-    def size(self, finding: Finding, tolerance: float, k: int) -> float:
+    def size(self, flagged: Flagged, tolerance: float, k: int) -> float:
         """The length of the step, without its sign."""
 
 
@@ -194,7 +184,7 @@ class Step(ABC):
 class FixedStep(Step):
     """The paper's step, ``tolerance / (2 k)``."""
 
-    def size(self, finding: Finding, tolerance: float, k: int) -> float:
+    def size(self, flagged: Flagged, tolerance: float, k: int) -> float:
         return tolerance / (2 * k)
 
 
@@ -202,20 +192,5 @@ class FixedStep(Step):
 class LineSearch(Step):
     """The step that lowers the squared error most, ``|violation| / E|w|``."""
 
-    def size(self, finding: Finding, tolerance: float, k: int) -> float:
-        return abs(finding.violation) / finding.size
-
-
-def check_check(value: object, owner: str) -> Check:
-    """Refuse what is not a CHECK."""
-    if not isinstance(value, Check):
-        expected = "FreshBatches(...), PrivateReuse(...) or Reuse(...)"
-        raise refuse_argument(value, "check", owner, expected)
-    return value
-
-
-def check_step(value: object, owner: str) -> Step:
-    """Refuse what is not a step."""
-    if not isinstance(value, Step):
-        raise refuse_argument(value, "step", owner, "FixedStep() or LineSearch()")
-    return value
+    def size(self, flagged: Flagged, tolerance: float, k: int) -> float:
+        return abs(flagged.violation) / flagged.size

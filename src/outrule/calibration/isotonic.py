@@ -1,4 +1,4 @@
-"""Where the loop starts: the predictions themselves, or isotonic regression of them."""
+"""Isotonic regression of outcomes on predictions, from which the loop can start."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers
 
-POOLED = None  # no item is called so: an item column has no nulls
+POOLED = None  # no item has this name: an item column has no nulls
 
 
 @dataclass(frozen=True)
 class Isotonic:
     """Isotonic regression of outcomes on predictions, per item or pooled over items.
 
-    In ``fit`` it is cross-fitted: an instance's start comes from folds it is not in (nor is any of
-    its cluster). New instances get the regression on all of the training data.
+    In ``fit`` it is cross-fitted: an instance's start comes from folds without its cluster. New
+    instances get the regression on all of the training data.
 
     Parameters
     ----------
@@ -46,26 +46,23 @@ class Isotonic:
         x = instances.prediction[kept]
         y = instances.require_outcome("Isotonic.fit")[kept]
         weight = instances.normalised_weight()[instances.instance[kept]]
-        curves: dict[Any, tuple[Floats, Floats]] = {}
+        groups = []
         if self.per_item and instances.item is not None:
-            groups = [
-                (name, rows)
-                for name, rows in _rows_by_item(instances, instances.item[kept])
-                if weight[rows].any()
-            ]
-            fitted = threads.run(
-                lambda i: _curve(*(array[groups[i][1]] for array in (x, y, weight))), len(groups)
-            )
-            curves = {name: curve for (name, _), curve in zip(groups, fitted, strict=True)}
+            groups = _rows_by_item(instances, instances.item[kept])
+            groups = [(name, rows) for name, rows in groups if weight[rows].any()]
+
+        def fit_one(i: int) -> tuple[Floats, Floats]:
+            rows = groups[i][1]
+            return _curve(x[rows], y[rows], weight[rows])
+
+        names = [name for name, _ in groups]
+        curves = dict(zip(names, threads.run(fit_one, len(groups)), strict=True))
         if len(curves) != getattr(instances.origin, "shape", (0, -1))[1]:
-            curves[POOLED] = _curve(x, y, weight)  # for items that have no curve of their own
+            curves[POOLED] = _curve(x, y, weight)  # for items that have no curve
         return FittedIsotonic(curves)
 
     def cross_fit(
-        self,
-        instances: Instances,
-        generator: np.random.Generator,
-        frozen: Booleans | None = None,
+        self, instances: Instances, generator: np.random.Generator, frozen: Booleans | None = None
     ) -> Floats:
         """Predictions for the same instances, each from folds without its cluster."""
         groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
@@ -77,23 +74,16 @@ class Isotonic:
                 "start comes from others."
             )
         fold = (generator.permutation(n_groups) % min(self.folds, n_groups))[group]
-        start = instances.prediction.copy()
-        for number in range(int(fold.max()) + 1):
-            inside = np.flatnonzero(fold == number)
-            fitted = self._fit_on(instances, np.flatnonzero(fold != number), frozen)
-            flat = np.flatnonzero(fold[instances.instance] == number)
-            held_out = None if frozen is None else frozen[flat]
-            start[flat] = fitted.apply(instances.take(inside), held_out)
-        return start
+        fold_of_item, start = fold[instances.instance], instances.prediction.copy()
 
-    def _fit_on(
-        self, instances: Instances, chosen: Integers, frozen: Booleans | None
-    ) -> FittedIsotonic:
-        if frozen is not None:
-            members = np.zeros(len(instances), dtype=np.bool_)
-            members[chosen] = True
-            frozen = frozen[members[instances.instance]]
-        return self.fit(instances.take(chosen), frozen)
+        def part(rows: Booleans, items: Booleans) -> tuple[Instances, Booleans | None]:
+            return instances.take(np.flatnonzero(rows)), None if frozen is None else frozen[items]
+
+        for number in range(int(fold.max()) + 1):
+            fitted = self.fit(*part(fold != number, fold_of_item != number))
+            inside = fold_of_item == number
+            start[inside] = fitted.apply(*part(fold == number, inside))
+        return start
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,15 +101,14 @@ class FittedIsotonic:
             for name, rows in _rows_by_item(instances, instances.item):
                 if name in self.curves:
                     result[rows] = np.interp(instances.prediction[rows], *self.curves[name])
-        low, high = instances.value_range
-        result = np.clip(result, low, high)
+        result = np.clip(result, *instances.value_range)
         return result if frozen is None else np.where(frozen, instances.prediction, result)
 
 
 def _rows_by_item(
     instances: Instances, item: NDArray[np.int32]
-) -> list[tuple[Any, NDArray[np.int64] | slice]]:
-    """The name of every item, and where it stands in the given codes."""
+) -> list[tuple[Any, Integers | slice]]:
+    """The name of every item, and its rows among the given codes."""
     m = instances.width
     if m is not None and len(item) == m * len(instances):
         return [(code, slice(code, None, m)) for code in range(m)]
@@ -134,7 +123,7 @@ def _rows_by_item(
 
 def _curve(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """The thresholds of isotonic regression: between them it is interpolated."""
-    from scipy.optimize import isotonic_regression
+    from scipy.optimize import isotonic_regression  # heavy, and only needed here
 
     order = np.argsort(x)
     order = order[weight[order] > 0]
@@ -142,5 +131,6 @@ def _curve(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
     first = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
     total = np.add.reduceat(weight, first)
     level = isotonic_regression(np.add.reduceat(weight * y, first) / total, weights=total).x
-    ends = np.append(True, level[1:] != level[:-1]) | np.append(level[1:] != level[:-1], True)
+    rises = level[1:] != level[:-1]
+    ends = np.append(True, rises) | np.append(rises, True)
     return x[first][ends], np.asarray(level[ends])

@@ -1,4 +1,4 @@
-"""The only loop in the house: CHECK, patch what it flags, until it flags nothing."""
+"""The loop of the paper: CHECK, patch what it flags, until it flags nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from outrule.calibration.audit import OPTIMISER
 from outrule.calibration.check import Check, Step
 from outrule.calibration.patches import Patch
-from outrule.calibration.sources import Source, Watch
+from outrule.calibration.sources import Source, Validation
 from outrule.rules.rules import Rule
 
 
@@ -42,7 +42,7 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Boosted:
-    """What leaves the loop."""
+    """The result of the loop."""
 
     patches: list[Patch]
     history: list[Round]
@@ -50,57 +50,53 @@ class Boosted:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The settings of the loop."""
+class LoopSettings:
+    """What the loop needs to know besides the data."""
 
     check: Check
     step: Step
     tolerance: float
     k: int
-    max_rounds: int | None  # as many as the source says where it is None
+    max_rounds: int | None  # if None, the source says how many
 
 
 def boost(
     source: Source,
     rules: Sequence[Rule],
-    plan: Plan,
+    settings: LoopSettings,
     generator: np.random.Generator,
-    watch: Watch | None = None,
+    validation: Validation | None = None,
     patches: Sequence[Patch] = (),
 ) -> Boosted:
     """Run WeightedMC (paper, Algorithm 1) and say why it stopped."""
-    done, history = list(patches), list[Round]()
-    max_rounds = plan.max_rounds or source.enough_rounds(plan.check, plan.step, plan.tolerance)
+    check, step, tolerance, k = settings.check, settings.step, settings.tolerance, settings.k
+    max_rounds = settings.max_rounds or source.enough_rounds(check, step, tolerance)
+    done, history, status = list(patches), list[Round](), Status.MAX_ROUNDS
     for number in range(max_rounds):
-        found = source.look(done)
+        found = source.next_audit(done)
         if found is None:
-            return _end(done, history, Status.OUT_OF_DATA, watch)
+            status = Status.OUT_OF_DATA
+            break
         if number == 0:
-            plan.check.begin(found, plan.tolerance, max_rounds)
-        finding = plan.check.flag(found, plan.tolerance, plan.k, max_rounds, generator)
-        if finding is None:
-            largest = found.violations[np.argmax(np.abs(found.violations))]
-            row = Round(number, None, float(largest), 0.0, found.squared_error, found.n)
-            history.append(row)
-            if plan.check.early_exit:
-                return _end(done, history, Status.CONVERGED, watch)
+            check.check_data(found, tolerance, max_rounds)
+        flagged = check.flag(found, tolerance, k, max_rounds, generator)
+        if flagged is None:
+            largest = float(found.violations[np.argmax(np.abs(found.violations))])
+            history.append(Round(number, None, largest, 0.0, found.squared_error, found.n))
+            if check.early_exit:
+                status = Status.CONVERGED
+                break
             continue
-        length = plan.step.size(finding, plan.tolerance, plan.k)
-        patch = Patch(finding.test, float(np.copysign(length, finding.violation)))
-        name = "optimiser" if patch.test == OPTIMISER else rules[patch.test].name
-        seen = (finding.violation, patch.step, found.squared_error, found.n)
+        length = float(np.copysign(step.size(flagged, tolerance, k), flagged.violation))
+        name = "optimiser" if flagged.test == OPTIMISER else rules[flagged.test].name
+        seen = (flagged.violation, length, found.squared_error, found.n)
         history.append(Round(number, name, *seen))
-        done.append(patch)
-        source.patched(patch, found)
-        if watch is not None and watch.sees_no_progress(patch):
-            return _end(done, history, Status.VALIDATION, watch)
-    return _end(done, history, Status.MAX_ROUNDS, watch)
-
-
-def _end(
-    patches: list[Patch], history: list[Round], status: Status, watch: Watch | None
-) -> Boosted:
-    """With a validation part, go back to where its error was lowest."""
-    if watch is not None and watch.best_length < len(patches):
-        return Boosted(patches[: watch.best_length], history, Status.VALIDATION)
-    return Boosted(patches, history, status)
+        done.append(Patch(flagged.test, length))
+        source.apply(done[-1], found)
+        if validation is not None:
+            validation.apply(done[-1])
+            if validation.out_of_patience:
+                break
+    if validation is not None and validation.best_length < len(done):
+        done, status = done[: validation.best_length], Status.VALIDATION
+    return Boosted(done, history, status)

@@ -10,7 +10,7 @@ import numpy as np
 
 from outrule import threads, worlds
 from outrule.calibration.audit import OPTIMISER, audit, prepare, rule_values, squared_error
-from outrule.calibration.patches import apply_patches, first_point
+from outrule.calibration.patches import Decided, apply_patches, first_point
 from outrule.data.instances import Instances
 from outrule.evaluation.grid import Unit
 from outrule.problems.contract import Problem
@@ -108,7 +108,9 @@ class HeldOut:
         part = self.part
         order = np.where(tests == OPTIMISER, OPTIMISER, part.of_rule[tests])
         value_range = part.instances.value_range
-        apply_patches(prediction, order, steps, part.picks, self.problem, part.layout, value_range)
+        apply_patches(
+            prediction, order, steps, Decided(self.problem, part.layout, part.picks, value_range)
+        )
         return int((tests == OPTIMISER).sum()) * len(part.layout)
 
     def patched(self, tests: list[int], steps: list[float]) -> Floats:

@@ -17,8 +17,8 @@ import numpy as np
 
 from outrule import threads
 from outrule.calibration.audit import OPTIMISER, Audit, Part, audits, part_of, prepare
-from outrule.calibration.check import largest
-from outrule.calibration.patches import PIECE, Span, first_point, patch_span
+from outrule.calibration.check import flag_largest
+from outrule.calibration.patches import THREAD_INSTANCES, Decided, Span, first_point, patch_span
 from outrule.errors import refuse_argument
 from outrule.evaluation.cases import Case, HeldOut
 from outrule.evaluation.grid import OWNER, Grid, Point
@@ -147,8 +147,8 @@ class _Chunk:
         if span[0] == span[1]:
             return 0
         order = np.where(tests == OPTIMISER, OPTIMISER, self.of_rule[tests])
-        box = self.instances.value_range
-        patch_span(prediction, order, steps, self.picks, self.problem, self.layout, box, span)
+        decided = Decided(self.problem, self.layout, self.picks, self.instances.value_range)
+        patch_span(prediction, order, steps, decided, span)
         return int((tests == OPTIMISER).sum()) * (span[1] - span[0])
 
 
@@ -159,7 +159,7 @@ def _run_chunk(tracks: list[Track], chunk: _Chunk, held_out: HeldOut, rule_sums:
     """
     earlier = [(np.asarray(track.tests, np.int64), np.asarray(track.steps)) for track in tracks]
     threads.run(lambda i: chunk.start(tracks[i]), len(tracks))
-    pieces = threads.spans(PIECE, len(chunk.layout))
+    pieces = threads.spans(THREAD_INSTANCES, len(chunk.layout))
 
     def replay(task: int) -> int:
         i, piece = divmod(task, len(pieces))
@@ -184,7 +184,7 @@ def _run_chunk(tracks: list[Track], chunk: _Chunk, held_out: HeldOut, rule_sums:
 def _act(track: Track, found: Audit, number: int, chunk: _Chunk, held_out: HeldOut) -> int:
     """Patch what CHECK flags, as the paper's experiments do: alert = 1, and no early exit."""
     point, done, solved = track.point, chunk.first_round + number + 1, 0
-    flagged = largest(found, point.tolerance)
+    flagged = flag_largest(found, point.tolerance)
     if flagged is not None:
         length = point.step.size(flagged, point.tolerance, chunk.layout.k)
         step = float(np.copysign(length, flagged.violation))

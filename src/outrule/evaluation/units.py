@@ -11,7 +11,7 @@ import numpy as np
 
 from outrule.calibration.audit import OPTIMISER, Part, prepare
 from outrule.calibration.check import Check, FixedStep, LineSearch, PrivateReuse, Reuse, Step
-from outrule.calibration.loop import Plan, Status, boost
+from outrule.calibration.loop import LoopSettings, Status, boost
 from outrule.calibration.sources import SameData
 from outrule.errors import DataError
 from outrule.evaluation import stream
@@ -97,7 +97,7 @@ def _reuse(
     part: Part, check: Check, step: Step, epsilon: float, rounds: int, case: Case, held_out: HeldOut
 ) -> Row:
     source = SameData(part, part.instances.prediction, case.problem)
-    plan = Plan(check, step, epsilon / 2, part.layout.k, rounds)
+    plan = LoopSettings(check, step, epsilon / 2, part.layout.k, rounds)
     n = len(part.layout)
     try:
         boosted = boost(source, case.rules, plan, np.random.default_rng(case.seed))

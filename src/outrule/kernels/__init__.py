@@ -1,1 +1,27 @@
-"""The basement: compiled loops over flat arrays; they use nothing above them."""
+"""Compiled loops over flat arrays; they use nothing else of the package.
+
+Loading them loads Numba, which takes a second, so each is loaded when it is first used: write
+``from outrule import kernels`` and ``kernels.tally.residuals(...)``.
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING, Any as _Any
+
+if TYPE_CHECKING:
+    from outrule.kernels import (
+        assignment as assignment,
+        greedy as greedy,
+        independence as independence,
+        matching as matching,
+        overlap as overlap,
+        tally as tally,
+    )
+
+
+def __getattr__(name: str) -> _Any:
+    try:
+        return _import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -9,7 +9,7 @@ import numpy as np
 from outrule import theory
 from outrule.calibration.check import PrivateReuse, Reuse
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
-from outrule.calibration.loop import Boosted, Plan, Status, boost
+from outrule.calibration.loop import Boosted, LoopSettings, Status, boost
 from outrule.calibration.sources import FreshData, Source, open_source
 from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
@@ -25,11 +25,11 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
     check_training(settings, instances)
     generator = np.random.default_rng(settings.random_state)
     isotonic, start = _start(settings, instances, generator)
-    source, watch = open_source(
+    source, validation = open_source(
         instances, start, settings.problem, settings.rules, settings.check, generator
     )
     plan = _plan(settings, instances)
-    boosted = boost(source, settings.rules, plan, generator, watch)
+    boosted = boost(source, settings.rules, plan, generator, validation)
     return _model(settings, instances, feature_names, plan, isotonic, boosted, source)
 
 
@@ -55,7 +55,7 @@ def next_batch(model: Model, settings: Settings, instances: Instances) -> Model:
     source = FreshData(
         instances, model.start_of(instances), model.problem, model.rules, len(instances)
     )
-    plan = Plan(kept.check, kept.step, model.tolerance, model.k, 1)
+    plan = LoopSettings(kept.check, kept.step, model.tolerance, model.k, 1)
     generator = np.random.default_rng(kept.random_state)
     boosted = boost(source, model.rules, plan, generator, None, model.patches)
     number = len(model.history)
@@ -103,18 +103,18 @@ def _start(
     return isotonic, start_of(settings, isotonic, instances)
 
 
-def _plan(settings: Settings, instances: Instances) -> Plan:
+def _plan(settings: Settings, instances: Instances) -> LoopSettings:
     low, high = instances.value_range
     tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio) * (high - low)
     k = settings.problem.lay(instances).k
-    return Plan(settings.check, settings.step, tolerance, k, settings.max_rounds)
+    return LoopSettings(settings.check, settings.step, tolerance, k, settings.max_rounds)
 
 
 def _model(
     settings: Settings,
     instances: Instances,
     feature_names: Names,
-    plan: Plan,
+    plan: LoopSettings,
     isotonic: FittedIsotonic,
     boosted: Boosted,
     source: Source | None,

@@ -1,9 +1,9 @@
-"""The contract of a problem: laid over instances it becomes plain arrays, then it picks items."""
+"""What every problem provides: its structure as plain arrays, and an optimiser that picks items."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -15,33 +15,41 @@ from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
 
-SMALL = 1 << 15  # weights that are not worth a second thread, nor a second call
+SMALL_BATCH = 1 << 15  # weights that are not worth a second thread, nor a second call
 LANES = 32  # kernels decide so many instances side by side
-CHEAP = 64  # items up to which an instance is decided about as fast as it is read
+
+Scale = Floats | None  # multipliers of the items, (m,)
+Arrays = dict[str, NDArray[Any]]  # by name
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A problem laid over some instances.
+    """The structure of a problem on some instances, as arrays."""
 
-    Attributes
-    ----------
-    offsets : array of shape (n + 1,)
-    k : size of the largest decision
-    width : m if every instance offers the same items, else None
-    per_item, per_instance : arrays with one entry per item on offer, or per instance
-    pattern : in place of ``per_item`` where it would be the same m entries again and again
-    shared : arrays that are the same for every instance
-    """
-
-    offsets: Integers
-    k: int
-    width: int | None = None
-    per_item: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    per_instance: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    shared: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    offsets: Integers  # (n + 1,)
+    k: int  # size of the largest decision
+    width: int | None = None  # m if every instance offers the same m items
+    per_item: Arrays = field(default_factory=dict)  # one entry per item on offer
+    per_instance: Arrays = field(default_factory=dict)
+    shared: Arrays = field(default_factory=dict)  # the same for all instances
     first: int = 0  # number of the first instance, for messages
-    pattern: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        instances: Instances,
+        k: int,
+        per_item: Arrays,
+        *,
+        width: int | None,
+        per_instance: Arrays | None = None,
+        shared: Arrays | None = None,
+    ) -> Layout:
+        """A layout of these instances; where ``width`` is m, arrays per item have m entries."""
+        own, pattern = (per_item, {}) if width is None else ({}, per_item)
+        common = pattern | (shared or {})
+        first = instances.first_number
+        return cls(instances.offsets, k, width, own, per_instance or {}, common, first)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -51,15 +59,22 @@ class Layout:
         if start == 0 and stop == len(self):
             return self
         first, last = self.offsets[start], self.offsets[stop]
-        return Layout(
-            self.offsets[start : stop + 1] - first,
-            self.k,
-            self.width,
-            {name: array[first:last] for name, array in self.per_item.items()},
-            {name: array[start:stop] for name, array in self.per_instance.items()},
-            self.shared,
-            self.first + start,
-            self.pattern,
+        return replace(
+            self,
+            offsets=self.offsets[start : stop + 1] - first,
+            per_item={name: array[first:last] for name, array in self.per_item.items()},
+            per_instance={name: array[start:stop] for name, array in self.per_instance.items()},
+            first=self.first + start,
+        )
+
+    def repeat(self, times: int) -> Layout:
+        """The same instances several times over, where all offer the same items."""
+        assert self.width is not None
+        return replace(
+            self,
+            offsets=np.arange(times * len(self) + 1) * self.width,
+            per_item={name: np.tile(array, times) for name, array in self.per_item.items()},
+            per_instance={name: np.tile(array, times) for name, array in self.per_instance.items()},
         )
 
     @property
@@ -70,29 +85,22 @@ class Layout:
 
     def column(self, name: str) -> NDArray[Any]:
         """An array with one entry per item on offer."""
-        if name in self.pattern:
-            return np.tile(self.pattern[name], len(self))
-        return self.per_item[name]
-
-    def repeat(self, times: int) -> Layout:
-        """The same instances again and again, where all offer the same items."""
-        assert self.width is not None
-        return replace(
-            self,
-            offsets=np.arange(times * len(self) + 1) * self.width,
-            per_item={name: np.tile(array, times) for name, array in self.per_item.items()},
-            per_instance={name: np.tile(array, times) for name, array in self.per_instance.items()},
-        )
+        if name in self.per_item:
+            return self.per_item[name]
+        return np.tile(self.shared[name], len(self))
 
     def new_picks(self) -> Picks:
         """An empty table of decisions."""
         return np.full((len(self), self.k), -1, dtype=np.int32)
 
-    def scaled(self, weights: Floats, scale: Floats | None) -> Floats:
-        """Flat weights, every item times its multiplier."""
-        if scale is None:
-            return weights
-        return (weights.reshape(-1, len(scale)) * scale).ravel()
+    def scaled(self, weights: Floats, scale: Scale) -> Floats:
+        """Flat weights, each times its item's multiplier."""
+        return weights if scale is None else (weights.reshape(-1, len(scale)) * scale).ravel()
+
+    def rows(self, weights: Floats, scale: Scale) -> tuple[Floats, Floats]:
+        """Weights of shape (n, m), and the multipliers of the m items."""
+        assert self.width is not None
+        return weights.reshape(-1, self.width), np.ones(self.width) if scale is None else scale
 
 
 class Problem(ABC):
@@ -109,36 +117,38 @@ class Problem(ABC):
 
     @abstractmethod
     def lay(self, instances: Instances) -> Layout:
-        """Lay the problem over instances; refuses those it cannot be laid over."""
-
-    def check_data(self, instances: Instances) -> None:  # noqa: B027 - few problems need it
-        """Refuse predictions and outcomes that the problem cannot be about."""
+        """The structure of the problem on these instances; DataError if they do not fit it."""
 
     @abstractmethod
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
+        """Write the decisions of :meth:`pick` into ``picks``, which holds -1 everywhere."""
+
+    def check_data(self, instances: Instances) -> None:  # noqa: B027 - few problems need it
+        """Raise DataError for predictions and outcomes that do not fit the problem."""
+
+    def pick(self, weights: Floats, layout: Layout, scale: Scale = None) -> Picks:
         """The feasible set of largest total weight in every instance.
 
         ``weights`` is flat; ``scale``, of shape (width,), multiplies each item's weight.
         """
+        picks = layout.new_picks()
+        self.fill_picks(picks, weights, layout, scale)
+        return picks
 
     def pick_on_threads(self, weights: Floats, layout: Layout) -> Picks:
-        """As :meth:`pick`, chunks of instances on all threads; an instance is decided alike."""
-        spans, picks = self._spans(weights, layout), layout.new_picks()
+        """The same as :meth:`pick`, with chunks of instances on all threads."""
+        picks, n, most = layout.new_picks(), len(layout), threads.n_threads()
+        spans = [(0, n)]
+        if most > 1 and self.threaded and len(weights) >= SMALL_BATCH:
+            spans = threads.spans(-(-n // (2 * most * LANES)) * LANES, n)
 
         def pick(chunk: int) -> None:
             first, last = spans[chunk]
             some = weights[layout.offsets[first] : layout.offsets[last]]
-            picks[first:last] = self.pick(some, layout.slice(first, last))
+            self.fill_picks(picks[first:last], some, layout.slice(first, last), None)
 
         threads.run(pick, len(spans))
         return picks
-
-    def _spans(self, weights: Floats, layout: Layout) -> list[tuple[int, int]]:
-        """Chunks of instances for threads: few, and none where there is nothing to share."""
-        n, most = len(layout), threads.n_threads()
-        if most == 1 or not self.threaded or len(weights) < SMALL:
-            return [(0, n)]
-        return threads.spans(-(-n // (2 * most * LANES)) * LANES, n)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
         """:meth:`pick` for every row of ``scales`` (n_rules, width), shape (n_rules, k, n).
@@ -146,7 +156,7 @@ class Problem(ABC):
         In the small type of the layout, whose largest number is no pick.
         """
         n_rules, n = len(scales), len(layout)
-        if n_rules * len(weights) <= SMALL:  # few instances: one call for all the rules
+        if n_rules * len(weights) <= SMALL_BATCH:  # few instances: one call for all the rules
             every = (weights.reshape(1, n, -1) * scales[:, None, :]).ravel()
             found = self.pick(every, layout.repeat(n_rules)).reshape(n_rules, n, layout.k)
             return found.transpose(0, 2, 1).astype(layout.small_type)
@@ -158,8 +168,8 @@ class Problem(ABC):
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
         """Whether the marked items of each instance are a feasible set, shape (n,).
 
-        Subsets of feasible sets are feasible (but for problems that override this), so a set is
-        feasible exactly if the optimiser takes all of it when nothing else has any weight.
+        Subsets of feasible sets are feasible (problems without this property override the method),
+        so a set is feasible exactly if the optimiser takes all of it when only it has any weight.
         """
         picks = self.pick(marks.astype(np.float64), layout)
         return np.asarray((picks >= 0).sum(axis=1) == count_marks(marks, layout.offsets))
@@ -183,49 +193,70 @@ class Problem(ABC):
         array([[False,  True,  True],
                [False, False,  True]])
         """
-        if isinstance(weights, Instances):
-            instances = weights
-            if available is not None:
-                expected = "left out: Instances know what is on offer"
-                raise refuse_argument(available, "available", "solve", expected)
-        else:
+        if not isinstance(weights, Instances):
             instances = Instances.from_weights(weights, available)
+            instances.check_finite()
+        elif available is None:
+            instances = weights
+        else:
+            expected = "left out: Instances know what is on offer"
+            raise refuse_argument(available, "available", "solve", expected)
         layout = self.lay(instances)
-        if self.exactly_one and (np.diff(layout.offsets) == 0).any():
-            first = int(np.argmax(np.diff(layout.offsets) == 0))
+        empty = np.diff(layout.offsets) == 0
+        if self.exactly_one and empty.any():
             raise DataError(
-                f"{instances.where(first)} has no items on offer, and {type(self).__name__} "
-                "must choose one: drop the instance."
+                f"{instances.where(int(np.argmax(empty)))} has no items on offer, and "
+                f"{type(self).__name__} must choose one: drop the instance."
             )
-        quick = self.threaded and (layout.width or CHEAP + 1) <= CHEAP
-        if not (quick or isinstance(weights, Instances)):
-            instances.check_finite()
-        marks, finite = self._mark_on_threads(instances.prediction, layout)
-        if not finite:
-            instances.check_finite()
-        return instances.origin.restore(marks, False)
+        picks = self.pick_on_threads(instances.prediction, layout)
+        return instances.origin.restore(instances.mark(picks), False)
 
-    def _mark_on_threads(self, weights: Floats, layout: Layout) -> tuple[Booleans, bool]:
-        """Decisions as flat marks, and whether all weights are finite, in one pass over memory.
+    def _with_rank(self, layout: Layout) -> Layout:
+        """The layout of a matroid, with k set to the rank: what greedy finds on equal weights."""
+        sample = layout if layout.width is None else layout.slice(0, 1)
+        probe = replace(sample, k=max(1, int(np.diff(sample.offsets).max())))
+        sizes = (self.pick(np.ones(sample.offsets[-1]), probe) >= 0).sum(axis=1)
+        return replace(layout, k=max(1, int(sizes.max())))
 
-        Where they are not, nothing is marked.
+    def _item_numbers(self, instances: Instances, n_items: int) -> NDArray[np.int32]:
+        """Which of the problem's fixed items each item on offer is.
+
+        Shape (n_items,) where every instance offers all of them, else one entry per item on offer.
         """
-        from outrule.kernels import tally
+        if instances.width == n_items:
+            return np.arange(n_items, dtype=np.int32)
+        has = f"{type(self).__name__} has {n_items} item{'s' * (n_items != 1)}"
+        names = instances.names_of_items
+        if instances.item is None or names is None:
+            raise DataError(f"{has}: name the item column with item=.")
+        if instances.item_names is None:
+            if len(names) != n_items:
+                raise DataError(f"{has}, but the predictions have {len(names)}.")
+            return instances.item
+        numbers = np.asarray(instances.item_names)
+        if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= n_items:
+            allowed = f"whole numbers from 0 to {n_items - 1}"
+            raise DataError(f"{has}, so the item column must hold {allowed}.")
+        return numbers.astype(np.int32)[instances.item]
 
-        offsets, marks = layout.offsets, np.zeros(len(weights), dtype=np.bool_)
-        spans = self._spans(weights, layout)
+    def _check_array(
+        self, name: str, expected: str, good: Callable[[NDArray[Any]], Any], dtype: Any = None
+    ) -> NDArray[Any]:
+        """A copy of an array argument; ArgumentError if it is empty or not ``good``."""
+        try:
+            array = np.array(getattr(self, name), dtype=dtype)
+            if array.size and good(array):
+                return array
+        except (TypeError, ValueError):
+            pass
+        raise refuse_argument(getattr(self, name), name, type(self).__name__, expected)
 
-        def decide(chunk: int) -> bool:
-            first, last = spans[chunk]
-            some = weights[offsets[first] : offsets[last]]
-            with np.errstate(all="ignore"):  # a finite sum has finite terms, and is one quick pass
-                finite = bool(np.isfinite(some.sum()) or np.isfinite(some).all())
-            if finite:
-                picks = self.pick(some, layout.slice(first, last))
-                tally.mark_picks(picks, offsets[first : last + 1], marks)
-            return finite
+    def _check_finite(self, name: str, ndim: int, shape: str, length: int | None = None) -> Floats:
+        def good(array: Floats) -> Any:
+            right = array.ndim == ndim and length in (None, len(array))
+            return right and np.isfinite(array).all()
 
-        return marks, all(threads.run(decide, len(spans)))
+        return self._check_array(name, f"a finite array of shape {shape}", good, np.float64)
 
 
 def count_marks(marks: Booleans, offsets: Integers) -> Integers:
@@ -233,82 +264,31 @@ def count_marks(marks: Booleans, offsets: Integers) -> Integers:
     return np.diff(np.concatenate(([0], np.cumsum(marks, dtype=np.int64)))[offsets])
 
 
-def with_greedy_rank(problem: Problem, layout: Layout) -> Layout:
-    """The layout with k set to the rank: what greedy finds when all items weigh the same."""
-    sample = layout if layout.width is None else layout.slice(0, 1)
-    sizes = (problem.pick(np.ones(sample.offsets[-1]), sample) >= 0).sum(axis=1)
-    return replace(layout, k=max(1, int(sizes.max())))
-
-
-def by_item(width: int | None, **arrays: NDArray[Any]) -> dict[str, Any]:
-    """Arguments of a Layout: arrays per item on offer, or per item where all offer the same."""
-    return {"per_item" if width is None else "pattern": arrays}
-
-
-def item_numbers(instances: Instances, n_items: int, owner: str) -> NDArray[np.int32]:
-    """Which of the problem's fixed items each item on offer is.
-
-    Shape (n_items,) where every instance offers all of them, else one entry per item on offer.
-    """
-    if instances.width == n_items:
-        return np.arange(n_items, dtype=np.int32)
-    names = instances.names_of_items
-    if instances.item is None or names is None:
-        raise DataError(f"{owner} has {n_items} fixed items: name the item column with item=.")
-    if instances.item_names is None:
-        if len(names) != n_items:
-            raise DataError(f"{owner} has {n_items} items, but the predictions have {len(names)}.")
-        return instances.item
-    numbers = np.asarray(instances.item_names)
-    if numbers.dtype.kind not in "iu" or numbers.min() < 0 or numbers.max() >= n_items:
-        raise DataError(
-            f"{owner} has {n_items} items, so the item column must hold "
-            f"whole numbers from 0 to {n_items - 1}."
-        )
-    return numbers.astype(np.int32)[instances.item]
-
-
-def local_codes(
+def number_values(
     columns: list[NDArray[Any]], instances: Instances
 ) -> tuple[list[NDArray[np.int32]], Integers]:
     """Number the values of the columns from 0 within each instance, in sorted order.
 
-    Returns one array of codes per column, and the number of distinct values per instance. The codes
-    of an instance depend on nothing but its own rows.
+    Returns one array of numbers per column, and how many distinct values each instance has.
     """
-    values, everywhere = np.concatenate(columns), np.tile(instances.instance, len(columns))
-    code = np.unique(values, return_inverse=True)[1]
-    key = everywhere * (int(code.max(initial=0)) + 1) + code
-    distinct, inverse = np.unique(key, return_inverse=True)
-    owner = distinct // (int(code.max(initial=0)) + 1)
+    everywhere = np.tile(instances.instance, len(columns))
+    code = np.unique(np.concatenate(columns), return_inverse=True)[1]
+    n_codes = int(code.max(initial=0)) + 1
+    distinct, inverse = np.unique(everywhere * n_codes + code, return_inverse=True)
+    owner = distinct // n_codes
     first = np.searchsorted(owner, np.arange(len(instances)))
-    local = (inverse - first[everywhere]).astype(np.int32)
-    counts = np.bincount(owner, minlength=len(instances))
-    return np.split(local, len(columns)), counts
+    numbers = (inverse - first[everywhere]).astype(np.int32)
+    return np.split(numbers, len(columns)), np.bincount(owner, minlength=len(instances))
 
 
-def finite(values: ArrayLike, ndim: int, name: str, owner: str, shape: str) -> Floats:
-    """A copy of the numbers as an array of so many dimensions, or the error of the argument."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(0)
-    if array.ndim != ndim or array.size == 0 or not np.isfinite(array).all():
-        raise refuse_argument(values, name, owner, f"a finite array of shape {shape}")
-    return array
-
-
-def no_nulls(column: NDArray[Any], name: str, instances: Instances) -> NDArray[Any]:
-    """Refuse a structural column with nulls."""
-    if column.dtype.kind == "f":
+def read_column(name: str, instances: Instances) -> NDArray[Any]:
+    """A column that is part of the problem's structure, so it must have no nulls."""
+    column = instances.origin.flat_column(name)
+    null = np.zeros(0, dtype=np.bool_)
+    if column.dtype.kind in "fmM":
         null = np.isnan(column)
-    elif column.dtype.kind in "mM":
-        null = np.isnat(column)
     elif column.dtype.kind == "O":
-        null = np.array([value is None for value in column])
-        column = column.astype(str) if not null.any() else column
-    else:
-        return column
+        null, column = np.array([value is None for value in column]), column.astype(str)
     if null.any():
         raise DataError(
             f"column {name!r} is null at {instances.where_flat(int(np.argmax(null)))}. "

@@ -1,9 +1,11 @@
-"""Problems that a caller describes: constraints A z <= b, or a Python function of his own."""
+"""Problems that the caller describes: by constraints A z <= b, or by a Python function."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,22 +13,52 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.problems.contract import (
-    Layout,
-    Problem,
-    by_item,
-    count_marks,
-    finite,
-    item_numbers,
-    with_greedy_rank,
-)
-from outrule.types import Booleans, Floats, Integers, Picks
+from outrule.problems.contract import Layout, Problem, Scale, count_marks
+from outrule.types import Booleans, Floats, Picks
 
 TINIEST = float(np.finfo(np.float64).tiny)
+Columns = dict[str, NDArray[Any]]
+
+
+class OneByOne(Problem):
+    """A problem whose instances are decided one after the other, in Python."""
+
+    threaded = False
+
+    @abstractmethod
+    def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
+        """The positions of the chosen items of one instance."""
+
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
+        weights = layout.scaled(weights, scale)
+        for i, part, columns in _each_instance(layout):
+            where = f"instance {layout.first + i}"
+            positions = self._choose(weights[part], columns, layout.k, where)
+            if len(positions) > layout.k:
+                raise DataError(
+                    f"{type(self).__name__} chose {len(positions)} items for {where}, more than "
+                    f"k = {layout.k}: give a larger k."
+                )
+            picks[i, : len(positions)] = positions
+
+    def _check_functions(self, columns: Any, **functions: Any) -> None:
+        owner = type(self).__name__
+        for name, value in functions.items():
+            if not callable(value):
+                raise refuse_argument(value, name, owner, "a function")
+        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+            raise refuse_argument(columns, "columns", owner, "a sequence of names of columns")
+
+
+def _each_instance(layout: Layout) -> Iterator[tuple[int, slice, Columns]]:
+    """The number of every instance, where its items are, and its part of the columns."""
+    columns = {name: layout.column(name) for name in (*layout.per_item, *layout.shared)}
+    for i, (start, stop) in enumerate(pairwise(layout.offsets.tolist())):
+        yield i, slice(start, stop), {name: array[start:stop] for name, array in columns.items()}
 
 
 @dataclass(frozen=True, eq=False)
-class LinearProblem(Problem):
+class LinearProblem(OneByOne):
     """Choose a 0/1 vector z with A z <= b that maximises the weight of its items (HiGHS).
 
     Parameters
@@ -49,78 +81,54 @@ class LinearProblem(Problem):
     b: ArrayLike
     k: int | None = None
 
-    threaded = False  # HiGHS has threads of its own
-
     def __post_init__(self) -> None:
-        A = finite(self.A, 2, "A", "LinearProblem", "(c, m)")
-        expected = f"({A.shape[0]},)"
-        b = finite(self.b, 1, "b", "LinearProblem", expected)
-        if len(b) != len(A):
-            expected = f"a finite array of shape {expected}"
-            raise refuse_argument(self.b, "b", "LinearProblem", expected)
+        A = self._check_finite("A", 2, "(c, m)")
+        b = self._check_finite("b", 1, f"({len(A)},)", len(A))
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "b", b)
         if self.k is not None:
             check_number(self.k, "k", "LinearProblem", 1, low_open=False, integer=True)
         else:
-            largest = self._solve_one(np.ones(A.shape[1]), np.arange(A.shape[1]), "the whole")
-            object.__setattr__(self, "k", max(1, int(largest.sum())))
+            m = A.shape[1]
+            largest = self._choose(np.ones(m), {"item": np.arange(m)}, m, "any instance")
+            object.__setattr__(self, "k", max(1, len(largest)))
 
     def lay(self, instances: Instances) -> Layout:
-        items = item_numbers(instances, np.shape(self.A)[1], "LinearProblem")
-        structure = by_item(instances.width, item=items)
-        first = instances.first_number
-        return Layout(instances.offsets, self.k or 1, instances.width, first=first, **structure)
+        item = {"item": self._item_numbers(instances, np.shape(self.A)[1])}
+        return Layout.of(instances, self.k or 1, item, width=instances.width)
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        picks = layout.new_picks()
-        weights = layout.scaled(weights, scale)
-        every = layout.column("item")
-        for i, (start, stop) in enumerate(_spans(layout.offsets)):
-            items = every[start:stop]
-            chosen = self._solve_one(weights[start:stop], items, f"instance {layout.first + i} of")
-            positions = np.flatnonzero(chosen)
-            if len(positions) > layout.k:
-                raise DataError(
-                    f"a decision of LinearProblem has {len(positions)} items, more than k = "
-                    f"{layout.k}: give a larger k, or none."
-                )
-            picks[i, : len(positions)] = positions
-        return picks
+    def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
+        from scipy.optimize import Bounds, LinearConstraint, milp  # heavy, and only needed here
 
-    def _solve_one(self, weights: Floats, items: NDArray[Any], where: str) -> Booleans:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
-        A = np.asarray(self.A)[:, items]
-        if not len(items):
-            if (np.asarray(self.b) < 0).any():
-                raise DataError(f"no 0/1 vector satisfies A z <= b for {where} LinearProblem.")
-            return np.zeros(0, dtype=np.bool_)
-        # An item that only uses up room can be left out: so it is, if it is worth nothing.
-        useless = (weights <= 0) & (A >= 0).all(axis=0)
-        answer = milp(
-            -weights / max(np.abs(weights).max(), TINIEST),  # its tolerances are absolute
-            integrality=np.ones(len(items), dtype=np.int64),
-            bounds=Bounds(0, np.where(useless, 0.0, 1.0)),
-            constraints=LinearConstraint(A, -np.inf, np.asarray(self.b)),
-            options={"mip_rel_gap": 0.0},
-        )
-        if answer.x is None:
-            raise DataError(f"no 0/1 vector satisfies A z <= b for {where} LinearProblem.")
-        return np.asarray(answer.x > 0.5)
+        A, b, chosen = np.asarray(self.A)[:, columns["item"]], np.asarray(self.b), None
+        if not len(weights):
+            chosen = np.zeros(0) if (b >= 0).all() else None
+        else:
+            # An item that only uses up capacity and is worth nothing is left out.
+            useless = (weights <= 0) & (A >= 0).all(axis=0)
+            chosen = milp(
+                -weights / max(np.abs(weights).max(), TINIEST),  # its tolerances are absolute
+                integrality=np.ones(len(weights), dtype=np.int64),
+                bounds=Bounds(0, np.where(useless, 0.0, 1.0)),
+                constraints=LinearConstraint(A, -np.inf, b),
+                options={"mip_rel_gap": 0.0},
+            ).x
+        if chosen is None:
+            raise DataError(f"no 0/1 vector satisfies A z <= b of LinearProblem for {where}.")
+        return np.flatnonzero(chosen > 0.5)
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
-        A, b = np.asarray(self.A), np.asarray(self.b)
+        A, b = np.asarray(self.A), np.asarray(self.b)[:, None]
         use = A[:, layout.column("item")] * marks
-        offers = np.diff(layout.offsets) > 0
         totals = np.zeros((len(b), len(layout)))
+        offers = np.diff(layout.offsets) > 0
         totals[:, offers] = np.add.reduceat(use, layout.offsets[:-1][offers], axis=1)
-        within = (totals <= b[:, None] + 1e-6 * (1 + np.abs(b[:, None]))).all(axis=0)
+        within = (totals <= b + 1e-6 * (1 + np.abs(b))).all(axis=0)
         return np.asarray(within & (count_marks(marks, layout.offsets) <= layout.k))
 
 
 @dataclass(frozen=True, eq=False)
-class Matroid(Problem):
+class Matroid(OneByOne):
     """Choose an independent set of any matroid, given as a function; the optimiser is greedy.
 
     Parameters
@@ -128,8 +136,8 @@ class Matroid(Problem):
     independent : function
         ``independent(positions, **columns) -> bool``: whether these items of one instance, an array
         of positions among those on offer, are independent.
-    columns : names of columns the function needs; they come as arrays, one entry per item on offer.
-        Arrays have one of their own, ``"item"``.
+    columns : names of the columns that the function needs, passed as arrays with one entry per
+        item on offer. For arrays, ``"item"`` is the number of the item.
 
     Examples
     --------
@@ -141,36 +149,27 @@ class Matroid(Problem):
     independent: Callable[..., bool]
     columns: Sequence[str] = ()
 
-    threaded = False
-
     def __post_init__(self) -> None:
-        _check_function(self.independent, "independent", "Matroid")
-        _check_columns(self.columns, "Matroid")
+        self._check_functions(self.columns, independent=self.independent)
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
-        most = max(1, int(np.diff(instances.offsets).max()))
         width = instances.width if set(columns) <= {"item"} else None
-        return with_greedy_rank(self, Layout(instances.offsets, most, width, columns))
+        return self._with_rank(Layout(instances.offsets, 0, width, columns))
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        picks = layout.new_picks()
-        weights = layout.scaled(weights, scale)
-        for i, (start, stop) in enumerate(_spans(layout.offsets)):
-            columns = {name: array[start:stop] for name, array in layout.per_item.items()}
-            chosen: list[int] = []
-            for position in np.argsort(-weights[start:stop], kind="stable"):
-                if weights[start + position] <= 0 or len(chosen) == layout.k:
-                    break
-                trial = sorted([*chosen, int(position)])
-                if self.independent(np.asarray(trial), **columns):
-                    chosen = trial
-            picks[i, : len(chosen)] = chosen
-        return picks
+    def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
+        chosen: list[int] = []
+        for position in np.argsort(-weights, kind="stable").tolist():
+            if weights[position] <= 0 or len(chosen) == k:
+                break
+            trial = sorted([*chosen, position])
+            if self.independent(np.asarray(trial), **columns):
+                chosen = trial
+        return chosen
 
 
 @dataclass(frozen=True, eq=False)
-class Oracle(Problem):
+class Oracle(OneByOne):
     """Choose whatever the caller's own optimiser chooses.
 
     Parameters
@@ -182,7 +181,8 @@ class Oracle(Problem):
         The size of the largest decision.
     ratio : float in (0, 1]
         The fraction of the optimum it guarantees.
-    columns : names of columns the function needs; they come as arrays, one entry per item on offer.
+    columns : names of the columns that the functions need, passed as arrays with one entry per
+        item on offer
     feasible_set : function, optional
         ``feasible_set(marks, **columns) -> bool``, to check the decisions of ``Choose`` rules.
         Without it, only their size is checked.
@@ -200,62 +200,31 @@ class Oracle(Problem):
     columns: Sequence[str] = ()
     feasible_set: Callable[..., bool] | None = None
 
-    threaded = False
-
     def __post_init__(self) -> None:
-        _check_function(self.function, "function", "Oracle")
         check_number(self.k, "k", "Oracle", 1, low_open=False, integer=True)
         check_number(self.ratio, "ratio", "Oracle", 0, 1)
-        _check_columns(self.columns, "Oracle")
-        if self.feasible_set is not None:
-            _check_function(self.feasible_set, "feasible_set", "Oracle")
+        given = {} if self.feasible_set is None else {"feasible_set": self.feasible_set}
+        self._check_functions(self.columns, function=self.function, **given)
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
         first = instances.first_number
         return Layout(instances.offsets, self.k, instances.width, columns, first=first)
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        picks = layout.new_picks()
-        weights = layout.scaled(weights, scale)
-        for i, (start, stop) in enumerate(_spans(layout.offsets)):
-            columns = {name: array[start:stop] for name, array in layout.per_item.items()}
-            if start == stop:
-                continue
-            marks = np.asarray(self.function(weights[start:stop].copy(), **columns))
-            if marks.dtype != np.bool_ or marks.shape != (stop - start,):
-                raise DataError(
-                    f"the function of Oracle returned {marks.dtype} of shape {marks.shape} for "
-                    f"instance {layout.first + i}. It must return booleans of shape "
-                    f"({stop - start},)."
-                )
-            positions = np.flatnonzero(marks)
-            if len(positions) > self.k:
-                raise DataError(
-                    f"the function of Oracle chose {len(positions)} items for instance "
-                    f"{layout.first + i}, more than k = {self.k}."
-                )
-            picks[i, : len(positions)] = positions
-        return picks
+    def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
+        if not len(weights):
+            return ()
+        marks = np.asarray(self.function(weights.copy(), **columns))
+        if marks.dtype != np.bool_ or marks.shape != weights.shape:
+            raise DataError(
+                f"the function of Oracle returned {marks.dtype} of shape {marks.shape} for "
+                f"{where}. It must return booleans of shape {weights.shape}."
+            )
+        return np.flatnonzero(marks)
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
-        good = count_marks(marks, layout.offsets) <= self.k
+        good = np.asarray(count_marks(marks, layout.offsets) <= self.k)
         if self.feasible_set is not None:
-            for i, (start, stop) in enumerate(_spans(layout.offsets)):
-                columns = {name: array[start:stop] for name, array in layout.per_item.items()}
-                good[i] &= bool(self.feasible_set(marks[start:stop], **columns))
-        return np.asarray(good)
-
-
-def _check_function(value: Any, name: str, owner: str) -> None:
-    if not callable(value):
-        raise refuse_argument(value, name, owner, "a function")
-
-
-def _check_columns(value: Any, owner: str) -> None:
-    if isinstance(value, str) or not all(isinstance(name, str) for name in value):
-        raise refuse_argument(value, "columns", owner, "a sequence of names of columns")
-
-
-def _spans(offsets: Integers) -> Iterator[tuple[int, int]]:
-    return zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+            for i, part, columns in _each_instance(layout):
+                good[i] &= bool(self.feasible_set(marks[part], **columns))
+        return good

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from outrule import kernels
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.problems import sparse
-from outrule.problems.contract import (
-    Layout,
-    Problem,
-    by_item,
-    item_numbers,
-    local_codes,
-    no_nulls,
-)
-from outrule.types import Booleans, Floats, Integers, Picks
-
-Codes = NDArray[np.int32]
+from outrule.problems import large_graphs
+from outrule.problems.contract import Layout, Problem, Scale, number_values, read_column
+from outrule.types import Floats, Picks
 
 
 @dataclass(frozen=True)
@@ -36,26 +28,24 @@ class Graph(Problem):
         Item ``e`` is edge ``edges[e]``. See :meth:`complete` and :meth:`between`.
     """
 
-    edges: tuple[tuple[int, int], ...] | None
+    edges: Sequence[Sequence[int]] | None
     columns: tuple[str, str] | None = None
 
-    def __init__(
-        self, edges: Sequence[Sequence[int]] | None, *, columns: tuple[str, str] | None = None
-    ) -> None:
+    def __post_init__(self) -> None:
         owner = type(self).__name__
-        if (edges is None) == (columns is None):
-            raise refuse_argument(edges, "edges", owner, "pairs of nodes")
-        if columns is not None and [type(name) for name in columns] != [str, str]:
-            raise refuse_argument(columns, "columns", owner, "the names of two columns")
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "edges", None if edges is None else self._check_edges(edges))
+        if (self.edges is None) == (self.columns is None):
+            raise refuse_argument(self.edges, "edges", owner, "pairs of nodes")
+        if self.edges is not None:
+            expected = "a non-empty sequence of pairs of two different nodes 0, 1, ..."
+            pairs = self._check_array("edges", expected, _are_edges)
+            object.__setattr__(self, "edges", tuple((int(u), int(v)) for u, v in pairs))
+        elif [type(name) for name in self.columns or ()] != [str, str]:
+            raise refuse_argument(self.columns, "columns", owner, "the names of two columns")
 
     @classmethod
     def complete(cls, n_nodes: int) -> Self:
         """Every pair of ``n_nodes`` nodes, in the order (0, 1), (0, 2), ..., (n - 2, n - 1)."""
-        n_nodes = int(
-            check_number(n_nodes, "n_nodes", cls.__name__, 2, low_open=False, integer=True)
-        )
+        check_number(n_nodes, "n_nodes", cls.__name__, 2, low_open=False, integer=True)
         return cls([(i, j) for i in range(n_nodes) for j in range(i + 1, n_nodes)])
 
     @classmethod
@@ -74,59 +64,46 @@ class Graph(Problem):
         """Nodes of the fixed graph: those that an edge names."""
         return int(self._numbered.max()) + 1
 
-    def _check_edges(self, edges: Sequence[Sequence[int]]) -> tuple[tuple[int, int], ...]:
-        expected = "a non-empty sequence of pairs of two different nodes 0, 1, ..."
-        try:
-            pairs = np.asarray(edges)
-            good = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
-            good = (
-                good and len(pairs) > 0 and pairs.min() >= 0 and (pairs[:, 0] != pairs[:, 1]).all()
-            )
-        except (TypeError, ValueError):
-            good = False
-        if not good:
-            raise refuse_argument(edges, "edges", type(self).__name__, expected)
-        return tuple((int(u), int(v)) for u, v in pairs)
-
-    def lay(self, instances: Instances) -> Layout:
-        if self.edges is None:
-            u, v, nodes = self._ends_from_columns(instances)
-            width = None
-        else:
-            items = item_numbers(instances, len(self.edges), type(self).__name__)
-            u, v = self._numbered[items].T.copy()
-            nodes = np.full(len(instances), self.n_nodes)
-            width = instances.width
-        k = max(1, int(nodes.max()) // 2)
-        sizes = {"n_nodes": nodes}
-        return Layout(instances.offsets, k, width, per_instance=sizes, **by_item(width, u=u, v=v))
-
     @cached_property
     def _numbered(self) -> NDArray[np.int32]:
         """The fixed edges, their nodes numbered without gaps."""
         codes = np.unique(self.edges or (), return_inverse=True)[1]
         return codes.reshape(-1, 2).astype(np.int32)
 
-    def _ends_from_columns(self, instances: Instances) -> tuple[Codes, Codes, Integers]:
-        assert self.columns is not None
-        ends = [
-            no_nulls(instances.origin.flat_column(name), name, instances) for name in self.columns
-        ]
-        (u, v), nodes = local_codes(ends, instances)
-        loop = np.flatnonzero(u == v)
-        if len(loop):
-            raise DataError(
-                f"columns {self.columns[0]!r} and {self.columns[1]!r} name the same node at "
-                f"{instances.where_flat(int(loop[0]))}. An edge joins two different nodes."
+    def lay_edges(self, instances: Instances) -> Layout:
+        """The ends of every edge; k is still to be set."""
+        if self.columns is not None:
+            ends, nodes = number_values(
+                [read_column(c, instances) for c in self.columns], instances
             )
-        return u, v, nodes
+            loop = np.flatnonzero(ends[0] == ends[1])
+            if len(loop):
+                raise DataError(
+                    f"columns {self.columns[0]!r} and {self.columns[1]!r} name the same node at "
+                    f"{instances.where_flat(int(loop[0]))}. An edge joins two different nodes."
+                )
+            width, u, v = None, *ends
+        else:
+            items = self._item_numbers(instances, len(self._numbered))
+            nodes = np.full(len(instances), self.n_nodes)
+            width, u, v = instances.width, *self._numbered[items].T.copy()
+        edges, sizes = {"u": u, "v": v}, {"n_nodes": nodes}
+        return Layout.of(instances, 0, edges, width=width, per_instance=sizes)
 
 
-@dataclass(frozen=True, init=False, repr=False)
+def _are_edges(pairs: NDArray[Any]) -> Any:
+    whole = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu"
+    return whole and pairs.min() >= 0 and (pairs[:, 0] != pairs[:, 1]).all()
+
+
+@dataclass(frozen=True, repr=False)
 class Matching(Graph):
     """A matching in a general graph, of maximum weight, exactly (paper, section 3).
 
     Graphs of more than 1,000 nodes are matched one by one, by rustworkx (the extra ``sparse``).
+    ``k`` is the size of the largest matching of the fixed edges. Two upper bounds of it are used
+    where it would be expensive: for a graph of more than 1,000 nodes, half the largest matching of
+    its double cover; for edges from two columns, half the nodes or the distinct values of a column.
 
     Examples
     --------
@@ -134,36 +111,52 @@ class Matching(Graph):
     array([[False,  True, False, False,  True, False]])
     """
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import matching
+    def lay(self, instances: Instances) -> Layout:
+        layout = self.lay_edges(instances)
+        k = self._largest_matching if self.columns is None else _bound_any_matching(layout)
+        return replace(layout, k=k)
 
-        picks = layout.new_picks()
+    @cached_property
+    def _largest_matching(self) -> int:
+        """The size of the largest matching of the fixed graph."""
+        (u, v), n_nodes = self._numbered.T, self.n_nodes
+        if n_nodes > large_graphs.LARGEST_DENSE:
+            return large_graphs.bound_matching(u, v, n_nodes)
+        ones, picks = np.ones(len(u)), np.empty((1, n_nodes // 2), dtype=np.int32)
+        kernels.matching.match_dense(ones[None], ones, u, v, n_nodes, picks)
+        return int((picks >= 0).sum())
+
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         nodes = layout.per_instance["n_nodes"]
-        large = nodes > sparse.LARGEST_DENSE
+        large = nodes > large_graphs.LARGEST_DENSE
         if large.any():
-            return self._pick_sparse(layout.scaled(weights, scale), layout, large)
-        if layout.width is None:
+            weights = layout.scaled(weights, scale)
+            large_graphs.match_sparse(weights, layout, np.flatnonzero(large), picks)
+            for i in np.flatnonzero(~large).tolist():
+                some = weights[layout.offsets[i] : layout.offsets[i + 1]]
+                self.fill_picks(picks[i : i + 1], some, layout.slice(i, i + 1), None)
+        elif layout.width is None:
             u, v = layout.per_item["u"], layout.per_item["v"]
-            matching.match_ragged(weights, layout.offsets, u, v, nodes, picks)
+            kernels.matching.match_ragged(weights, layout.offsets, u, v, nodes, picks)
         else:
-            u, v, m = layout.pattern["u"], layout.pattern["v"], layout.width
-            scale = np.ones(m) if scale is None else scale
-            matching.match_dense(weights.reshape(-1, m), scale, u, v, int(nodes[0]), picks)
-        return picks
-
-    def _pick_sparse(self, weights: Floats, layout: Layout, large: Booleans) -> Picks:
-        """Large graphs by a library, the others, laid anew, by our own solvers."""
-        picks = layout.new_picks()
-        sparse.match_sparse(weights, layout, np.flatnonzero(large), picks)
-        for i in np.flatnonzero(~large).tolist():
-            one = layout.slice(i, i + 1)
-            some = weights[layout.offsets[i] : layout.offsets[i + 1]]
-            picks[i] = self.pick(some, one)[0]
-        return picks
+            rows, scales = layout.rows(weights, scale)
+            u, v = layout.shared["u"], layout.shared["v"]
+            kernels.matching.match_dense(rows, scales, u, v, int(nodes[0]), picks)
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class GreedyMatching(Graph):
+def _bound_any_matching(layout: Layout) -> int:
+    """No instance has a larger matching: it has two nodes per edge, different in each column."""
+    nodes = layout.per_instance["n_nodes"]
+    most, first = nodes // 2, np.cumsum(nodes) - nodes
+    for end in ("u", "v"):
+        named = np.zeros(nodes.sum() + 1, dtype=np.int64)
+        named[np.repeat(first, np.diff(layout.offsets)) + layout.per_item[end]] = 1
+        most = np.minimum(most, np.add.reduceat(named, first) * (nodes > 0))
+    return max(1, int(most.max()))
+
+
+@dataclass(frozen=True, repr=False)
+class GreedyMatching(Matching):
     """A matching by taking the heaviest edge that still fits: at least half of the optimum.
 
     For graphs too large for :class:`Matching`.
@@ -171,14 +164,10 @@ class GreedyMatching(Graph):
 
     ratio = 0.5
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import greedy
-
-        picks = layout.new_picks()
-        u, v, nodes = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
+        graph = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
         weights = layout.scaled(weights, scale)
-        greedy.greedy_matching_ragged(weights, layout.offsets, u, v, nodes, picks)
-        return picks
+        kernels.greedy.greedy_matching_ragged(weights, layout.offsets, *graph, picks)
 
 
 @dataclass(frozen=True)
@@ -209,38 +198,25 @@ class Assignment(Problem):
 
     def lay(self, instances: Instances) -> Layout:
         if isinstance(self.rows, str) and isinstance(self.columns, str):
-            names = (self.rows, self.columns)
-            ends = [no_nulls(instances.origin.flat_column(name), name, instances) for name in names]
-            (row,), n_rows = local_codes(ends[:1], instances)
-            (column,), n_columns = local_codes(ends[1:], instances)
+            (row,), n_rows = number_values([read_column(self.rows, instances)], instances)
+            (column,), n_columns = number_values([read_column(self.columns, instances)], instances)
             width = None
         else:
             shape = (int(self.rows), int(self.columns))
-            items = item_numbers(instances, shape[0] * shape[1], "Assignment")
+            items = self._item_numbers(instances, shape[0] * shape[1])
             row, column = items // shape[1], items % shape[1]
             n_rows, n_columns = (np.full(len(instances), side) for side in shape)
             width = instances.width
         k = int(np.minimum(n_rows, n_columns).max())
         sizes = {"n_rows": n_rows, "n_columns": n_columns}
-        pairs = by_item(width, row=row, column=column)
-        return Layout(instances.offsets, k, width, per_instance=sizes, **pairs)
+        pairs = {"row": row, "column": column}
+        return Layout.of(instances, k, pairs, width=width, per_instance=sizes)
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import assignment
-
-        picks = layout.new_picks()
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         if layout.width is None:
-            assignment.assign_ragged(
-                weights,
-                layout.offsets,
-                layout.per_item["row"],
-                layout.per_item["column"],
-                layout.per_instance["n_rows"],
-                layout.per_instance["n_columns"],
-                picks,
-            )
+            pairs = layout.per_item["row"], layout.per_item["column"]
+            sizes = layout.per_instance["n_rows"], layout.per_instance["n_columns"]
+            kernels.assignment.assign_ragged(weights, layout.offsets, *pairs, *sizes, picks)
         else:
-            scale = np.ones(layout.width) if scale is None else scale
-            rows = weights.reshape(-1, layout.width)
-            assignment.assign_dense(rows, scale, int(self.rows), int(self.columns), picks)
-        return picks
+            shape = int(self.rows), int(self.columns)
+            kernels.assignment.assign_dense(*layout.rows(weights, scale), *shape, picks)

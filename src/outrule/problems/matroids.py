@@ -1,31 +1,26 @@
-"""Matroids: the optimiser is the greedy algorithm, and a decision is an independent set."""
+"""Matroids: a decision is an independent set, and the optimiser is the greedy algorithm."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from operator import index
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from outrule import kernels
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.problems.contract import (
-    Layout,
-    Problem,
-    by_item,
-    finite,
-    item_numbers,
-    no_nulls,
-    with_greedy_rank,
-)
-from outrule.problems.matchings import Codes, Graph
-from outrule.types import Floats, Picks
+from outrule.problems.contract import Layout, Problem, Scale, read_column
+from outrule.problems.matchings import Graph
+from outrule.types import Floats, Integers, Picks
 
-SPARSE = 8  # pairs of nodes per edge from which on a graph is not worth a matrix
+SPARSE_PAIRS = 8  # from so many pairs of nodes per edge on, a graph is not worth a matrix
 
 
 @dataclass(frozen=True)
@@ -48,16 +43,11 @@ class TopK(Problem):
         rank = min(self.k, int(np.diff(instances.offsets).max()))
         return Layout(instances.offsets, max(1, rank), instances.width)
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import greedy
-
-        picks = layout.new_picks()
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         if layout.width is None:
-            greedy.top_ragged(weights, layout.offsets, self.k, picks)
+            kernels.greedy.top_ragged(weights, layout.offsets, self.k, picks)
         else:
-            scale = np.ones(layout.width) if scale is None else scale
-            greedy.top_dense(weights.reshape(-1, layout.width), scale, self.k, picks)
-        return picks
+            kernels.greedy.top_dense(*layout.rows(weights, scale), self.k, picks)
 
 
 @dataclass(frozen=True)
@@ -81,29 +71,21 @@ class PartitionMatroid(Problem):
 
     def __post_init__(self) -> None:
         if not isinstance(self.groups, str):
-            object.__setattr__(self, "groups", _numbers(self.groups, "groups", "PartitionMatroid"))
+            object.__setattr__(self, "groups", _numbers(self, "groups"))
         table = self.capacity if isinstance(self.capacity, Mapping) else {"": self.capacity}
         for value in table.values():
             check_number(value, "capacity", "PartitionMatroid", 0, low_open=False, integer=True)
 
     def lay(self, instances: Instances) -> Layout:
         if isinstance(self.groups, str):
-            column = no_nulls(instances.origin.flat_column(self.groups), self.groups, instances)
-            width = None
+            column, width = read_column(self.groups, instances), None
         else:
-            items = item_numbers(instances, len(self.groups), "PartitionMatroid")
-            column = np.asarray(self.groups)[items]
-            width = instances.width
+            items = self._item_numbers(instances, len(self.groups))
+            column, width = np.asarray(self.groups)[items], instances.width
         names, code = np.unique(column, return_inverse=True)
         capacity = np.asarray([self._capacity_of(name) for name in names.tolist()], dtype=np.int64)
-        layout = Layout(
-            instances.offsets,
-            int(np.diff(instances.offsets).max()),
-            width,
-            shared={"capacity": capacity},
-            **by_item(width, group=code.astype(np.int32)),
-        )
-        return with_greedy_rank(self, layout)
+        group, shared = {"group": code.astype(np.int32)}, {"capacity": capacity}
+        return self._with_rank(Layout.of(instances, 0, group, width=width, shared=shared))
 
     def _capacity_of(self, group: Any) -> int:
         if not isinstance(self.capacity, Mapping):
@@ -115,17 +97,13 @@ class PartitionMatroid(Problem):
             )
         return self.capacity[group]
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import greedy
-
-        picks = layout.new_picks()
-        weights = layout.scaled(weights, scale)
-        group, capacity = layout.column("group"), layout.shared["capacity"]
-        greedy.partition_ragged(weights, layout.offsets, group, capacity, picks)
-        return picks
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
+        weights, capacity = layout.scaled(weights, scale), layout.shared["capacity"]
+        group = layout.column("group")
+        kernels.greedy.partition_ragged(weights, layout.offsets, group, capacity, picks)
 
 
-@dataclass(frozen=True, init=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class GraphicMatroid(Graph):
     """Choose edges without a cycle: a forest of maximum weight.
 
@@ -136,39 +114,51 @@ class GraphicMatroid(Graph):
     """
 
     def lay(self, instances: Instances) -> Layout:
-        ends = super().lay(instances)
-        n_nodes = ends.per_instance["n_nodes"]
-        most = max(1, int(n_nodes.max()) - 1)
-        return with_greedy_rank(self, replace(ends, k=most))
+        return self._with_rank(self.lay_edges(instances))
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import greedy
-
-        picks = layout.new_picks()
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         weights = layout.scaled(weights, scale)
         if layout.width is not None and self._edge_between is not None:
-            greedy.forest_dense(weights.reshape(-1, layout.width), self._edge_between, picks)
-            return picks
+            rows, _ = layout.rows(weights, None)
+            kernels.greedy.forest_dense(rows, self._edge_between, picks)
+            return
         u, v, nodes = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
-        greedy.graphic_ragged(weights, layout.offsets, u, v, nodes, picks)
-        return picks
+        kernels.greedy.graphic_ragged(weights, layout.offsets, u, v, nodes, picks)
 
     @cached_property
-    def _edge_between(self) -> Codes | None:
+    def _edge_between(self) -> NDArray[np.int32] | None:
         """The fixed edge between every two nodes, -1 where there is none.
 
         None where a pair has two edges, or so few have one that sorting them is faster.
         """
         u, v = self._numbered.T
-        if self.n_nodes**2 > SPARSE * len(u):
+        if self.n_nodes**2 > SPARSE_PAIRS * len(u):
             return None
         found = np.full((self.n_nodes, self.n_nodes), -1, dtype=np.int32)
         found[u, v] = found[v, u] = np.arange(len(u))
         return found if np.count_nonzero(found >= 0) == 2 * len(u) else None
 
 
+class FixedMatroid(Problem):
+    """A matroid on fixed items that a kernel knows by one number per item and some arguments."""
+
+    @abstractmethod
+    def _kernel(self) -> tuple[Callable[..., None], NDArray[np.int32], tuple[Any, ...]]:
+        """The kernel, the number of every item, and the kernel's other arguments."""
+
+    def lay(self, instances: Instances) -> Layout:
+        _, numbers, _ = self._kernel()
+        number = numbers[self._item_numbers(instances, len(numbers))]
+        return self._with_rank(Layout.of(instances, 0, {"number": number}, width=instances.width))
+
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
+        pick, _, arguments = self._kernel()
+        weights = layout.scaled(weights, scale)
+        pick(weights, layout.offsets, layout.column("number"), *arguments, picks)
+
+
 @dataclass(frozen=True)
-class LaminarMatroid(Problem):
+class LaminarMatroid(FixedMatroid):
     """Choose at most ``capacity[s]`` items of every set s; two sets are nested or disjoint.
 
     Parameters
@@ -189,40 +179,28 @@ class LaminarMatroid(Problem):
 
     def __post_init__(self) -> None:
         owner = "LaminarMatroid"
-        check_number(self.n_items, "n_items", owner, 1, low_open=False, integer=True)
-        sets = _sets(self.sets, self.n_items, owner)
-        capacity = _numbers(self.capacity, "capacity", owner)
+        sets = _check_sets(self.sets, self.n_items, owner)
+        capacity = _numbers(self, "capacity")
         if len(capacity) != len(sets):
             raise refuse_argument(self.capacity, "capacity", owner, f"{len(sets)} ints, one a set")
-        for one in sets:
-            for other in sets:
-                common = set(one) & set(other)
-                if common and common != set(one) and common != set(other):
-                    raise refuse_argument(
-                        self.sets, "sets", owner, "sets that are pairwise nested or disjoint"
-                    )
+        for one, other in combinations(map(set, sets), 2):
+            if one & other not in (set(), one, other):
+                expected = "sets that are pairwise nested or disjoint"
+                raise refuse_argument(self.sets, "sets", owner, expected)
         object.__setattr__(self, "sets", sets)
         object.__setattr__(self, "capacity", capacity)
 
-    def lay(self, instances: Instances) -> Layout:
-        items = item_numbers(instances, self.n_items, "LaminarMatroid")
-        innermost, parent = self._nesting()
-        layout = Layout(
-            instances.offsets,
-            int(np.diff(instances.offsets).max()),
-            instances.width,
-            shared={"parent": parent, "capacity": np.asarray(self.capacity, dtype=np.int64)},
-            **by_item(instances.width, innermost=innermost[items]),
-        )
-        return with_greedy_rank(self, layout)
+    def _kernel(self) -> Any:
+        innermost, parent = self._nesting
+        capacity = np.asarray(self.capacity, dtype=np.int64)
+        return kernels.greedy.laminar_ragged, innermost, (parent, capacity)
 
-    def _nesting(self) -> tuple[Any, Any]:
+    @cached_property
+    def _nesting(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The innermost set of every item, and the set around every set; -1 for none."""
-        order = sorted(range(len(self.sets)), key=lambda s: (len(self.sets[s]), s))
-        innermost = np.full(self.n_items, -1, dtype=np.int32)
+        innermost, outermost = np.full((2, self.n_items), -1, dtype=np.int32)
         parent = np.full(len(self.sets), -1, dtype=np.int32)
-        outermost = np.full(self.n_items, -1, dtype=np.int32)
-        for s in order:
+        for s in sorted(range(len(self.sets)), key=lambda s: (len(self.sets[s]), s)):
             for item in self.sets[s]:
                 if outermost[item] < 0:
                     innermost[item] = s
@@ -231,19 +209,9 @@ class LaminarMatroid(Problem):
                 outermost[item] = s
         return innermost, parent
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import greedy
-
-        picks = layout.new_picks()
-        weights = layout.scaled(weights, scale)
-        parent, capacity = layout.shared["parent"], layout.shared["capacity"]
-        innermost = layout.column("innermost")
-        greedy.laminar_ragged(weights, layout.offsets, innermost, parent, capacity, picks)
-        return picks
-
 
 @dataclass(frozen=True)
-class TransversalMatroid(Problem):
+class TransversalMatroid(FixedMatroid):
     """Choose items that can be given distinct sets, each a set that holds the item.
 
     Examples
@@ -256,40 +224,23 @@ class TransversalMatroid(Problem):
     sets: Sequence[Sequence[int]]
 
     def __post_init__(self) -> None:
-        owner = "TransversalMatroid"
-        check_number(self.n_items, "n_items", owner, 1, low_open=False, integer=True)
-        object.__setattr__(self, "sets", _sets(self.sets, self.n_items, owner))
+        sets = _check_sets(self.sets, self.n_items, "TransversalMatroid")
+        object.__setattr__(self, "sets", sets)
 
-    def lay(self, instances: Instances) -> Layout:
-        items = item_numbers(instances, self.n_items, "TransversalMatroid")
-        holding: list[list[int]] = [[] for _ in range(self.n_items)]
-        for s, members in enumerate(self.sets):
-            for item in members:
-                holding[item].append(s)
-        starts = np.concatenate(([0], np.cumsum([len(sets) for sets in holding])))
-        sets = np.asarray([s for sets in holding for s in sets], dtype=np.int32)
-        layout = Layout(
-            instances.offsets,
-            len(self.sets),
-            instances.width,
-            shared={"starts": starts, "sets": sets},
-            **by_item(instances.width, item=items),
-        )
-        return with_greedy_rank(self, layout)
+    def _kernel(self) -> Any:
+        items = np.arange(self.n_items, dtype=np.int32)
+        return kernels.independence.transversal_ragged, items, (*self._sets_of, len(self.sets))
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import independence
-
-        picks = layout.new_picks()
-        weights = layout.scaled(weights, scale)
-        item, starts, sets = layout.column("item"), *layout.shared.values()
-        n_sets = len(self.sets)
-        independence.transversal_ragged(weights, layout.offsets, item, starts, sets, n_sets, picks)
-        return picks
+    @cached_property
+    def _sets_of(self) -> tuple[Integers, NDArray[np.int32]]:
+        """Where the sets that hold each item start in the second array."""
+        pairs = sorted((item, s) for s, members in enumerate(self.sets) for item in members)
+        holders, sets = np.array(pairs, dtype=np.int32).T
+        return np.searchsorted(holders, np.arange(self.n_items + 1)), np.ascontiguousarray(sets)
 
 
 @dataclass(frozen=True, eq=False)
-class LinearMatroid(Problem):
+class LinearMatroid(FixedMatroid):
     """Choose items whose vectors are linearly independent over the reals.
 
     Parameters
@@ -308,47 +259,33 @@ class LinearMatroid(Problem):
     tolerance: float = 1e-9
 
     def __post_init__(self) -> None:
-        vectors = finite(self.vectors, 2, "vectors", "LinearMatroid", "(m, d)")
+        vectors = self._check_finite("vectors", 2, "(m, d)")
         check_number(self.tolerance, "tolerance", "LinearMatroid", 0, 1, high_open=True)
         vectors.flags.writeable = False
         object.__setattr__(self, "vectors", vectors)
 
-    def lay(self, instances: Instances) -> Layout:
-        vectors = np.asarray(self.vectors)
-        items = item_numbers(instances, len(vectors), "LinearMatroid")
-        structure = by_item(instances.width, item=items)
-        layout = Layout(instances.offsets, vectors.shape[1], instances.width, **structure)
-        return with_greedy_rank(self, layout)
-
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import independence
-
-        picks = layout.new_picks()
-        weights, item = layout.scaled(weights, scale), layout.column("item")
+    def _kernel(self) -> Any:
         vectors = np.array(self.vectors)
-        independence.linear_ragged(weights, layout.offsets, item, vectors, self.tolerance, picks)
-        return picks
+        items = np.arange(len(vectors), dtype=np.int32)
+        return kernels.independence.linear_ragged, items, (vectors, self.tolerance)
 
 
-def _numbers(values: Any, name: str, owner: str) -> tuple[int, ...]:
-    """A non-empty sequence of whole numbers from 0, as a tuple."""
-    try:
-        array = np.asarray(values)
-        good = array.ndim == 1 and len(array) > 0 and array.dtype.kind in "iu" and array.min() >= 0
-    except (TypeError, ValueError):
-        good = False
-    if not good:
-        raise refuse_argument(values, name, owner, "a non-empty sequence of ints from 0")
-    return tuple(array.tolist())
+def _numbers(problem: Problem, name: str) -> tuple[int, ...]:
+    def good(array: NDArray[Any]) -> Any:
+        return array.ndim == 1 and array.dtype.kind in "iu" and array.min() >= 0
+
+    expected = "a non-empty sequence of ints from 0"
+    return tuple(problem._check_array(name, expected, good).tolist())
 
 
-def _sets(values: Any, n_items: int, owner: str) -> tuple[tuple[int, ...], ...]:
+def _check_sets(values: Any, n_items: int, owner: str) -> tuple[tuple[int, ...], ...]:
+    """The sets as sorted tuples."""
+    check_number(n_items, "n_items", owner, 1, low_open=False, integer=True)
     try:
         sets = tuple(tuple(sorted({index(item) for item in members})) for members in values)
-        good = len(sets) > 0 and all(s and s[0] >= 0 and s[-1] < n_items for s in sets)
+        if sets and all(s and s[0] >= 0 and s[-1] < n_items for s in sets):
+            return sets
     except (TypeError, ValueError):
-        good = False
-    if not good:
-        expected = f"a non-empty sequence of non-empty sets of items 0 to {n_items - 1}"
-        raise refuse_argument(values, "sets", owner, expected)
-    return sets
+        pass
+    expected = f"a non-empty sequence of non-empty sets of items 0 to {n_items - 1}"
+    raise refuse_argument(values, "sets", owner, expected)

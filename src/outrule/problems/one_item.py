@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from outrule import kernels
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number
-from outrule.problems.contract import Layout, Problem, count_marks
+from outrule.problems.contract import Layout, Problem, Scale, count_marks
 from outrule.types import Booleans, Floats, Picks
 
 
@@ -30,23 +31,16 @@ class BestAction(Problem):
     def lay(self, instances: Instances) -> Layout:
         return Layout(instances.offsets, 1, instances.width)
 
-    def pick(self, weights: Floats, layout: Layout, scale: Floats | None = None) -> Picks:
-        from outrule.kernels import greedy
-
-        picks = layout.new_picks()
+    def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         if layout.width is None:
-            greedy.best_ragged(weights, layout.offsets, picks)
+            kernels.greedy.best_ragged(weights, layout.offsets, picks)
         else:
-            scale = np.ones(layout.width) if scale is None else scale
-            greedy.best_dense(weights.reshape(-1, layout.width), scale, picks)
-        return picks
+            kernels.greedy.best_dense(*layout.rows(weights, scale), picks)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
-        from outrule.kernels import greedy
-
         n, m = len(layout), scales.shape[1]
         picks = np.empty((len(scales), n), dtype=layout.small_type)
-        greedy.best_dense_rules(weights.reshape(n, m), scales, picks)
+        kernels.greedy.best_dense_rules(weights.reshape(n, m), scales, picks)
         return picks[:, None, :]
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
@@ -57,23 +51,37 @@ class BestAction(Problem):
 class Classification(BestAction):
     """Choose exactly one class; outcomes and predictions are probabilities that sum to one.
 
-    As :class:`BestAction`, but predictions are projected on the simplex (paper, section 4).
+    Like :class:`BestAction`, but predictions are projected on the simplex (paper, section 4).
     """
 
     simplex = True
 
     def lay(self, instances: Instances) -> Layout:
-        layout = super().lay(instances)
-        frozen = np.zeros(len(instances.prediction), dtype=np.bool_)
-        return Layout(layout.offsets, 1, layout.width, {"frozen": frozen})
+        return replace(super().lay(instances), per_item={"frozen": self._frozen(instances)})
+
+    def _frozen(self, instances: Instances) -> Booleans:
+        """Items that are no classes, so no patch moves them."""
+        return np.zeros(len(instances.prediction), dtype=np.bool_)
 
     def check_data(self, instances: Instances) -> None:
-        none = np.zeros(len(instances.prediction), dtype=np.bool_)
-        _check_simplex(instances, none, "Classification")
+        owner = type(self).__name__
+        if instances.value_range != (0.0, 1.0):
+            raise DataError(f"{owner} works on probabilities: its value_range must be (0, 1).")
+        if instances.outcome is None:
+            return
+        classes = np.where(self._frozen(instances), 0.0, instances.outcome)
+        totals = np.add.reduceat(classes, instances.offsets[:-1])
+        bad = np.flatnonzero(np.abs(totals - 1.0) > 1e-6)
+        if len(bad):
+            where = instances.where(int(bad[0]))
+            raise DataError(
+                f"outcomes of the classes sum to {totals[bad[0]]:g} at {where}. "
+                f"{owner} needs probabilities that sum to one, as in a one-hot label."
+            )
 
 
 @dataclass(frozen=True)
-class Rejection(BestAction):
+class Rejection(Classification):
     """Choose a class, or the item ``reject``, whose value is always ``1 - cost``.
 
     The classes live on the simplex; the reject item is never patched (paper, section 4).
@@ -96,8 +104,6 @@ class Rejection(BestAction):
     cost: float
     reject: Any = -1
 
-    simplex = True
-
     def __post_init__(self) -> None:
         check_number(self.cost, "cost", "Rejection", 0, 1, low_open=False)
 
@@ -106,24 +112,15 @@ class Rejection(BestAction):
         array = np.asarray(values, dtype=np.float64)
         return np.column_stack((array, np.full(len(array), 1.0 - self.cost)))
 
-    def lay(self, instances: Instances) -> Layout:
-        layout = super().lay(instances)
-        frozen = self._reject_items(instances)
-        return Layout(layout.offsets, 1, layout.width, {"frozen": frozen})
-
-    def _reject_items(self, instances: Instances) -> Booleans:
+    def _frozen(self, instances: Instances) -> Booleans:
         names = instances.names_of_items
         if instances.item is None or names is None:
             raise DataError("Rejection must know the reject item: name the item column with item=.")
         reject, m = self.reject, len(names)
-        if (
-            instances.item_names is None
-            and isinstance(reject, int | np.integer)
-            and -m <= reject < 0
-        ):
+        is_column = instances.item_names is None and isinstance(reject, int | np.integer)
+        if is_column and -m <= reject < 0:
             reject += m
-        wanted = names.index(reject) if reject in names else m
-        frozen = instances.item == wanted
+        frozen = instances.item == (names.index(reject) if reject in names else m)
         without = count_marks(frozen, instances.offsets) != 1
         if without.any():
             raise DataError(
@@ -133,35 +130,15 @@ class Rejection(BestAction):
         return np.asarray(frozen)
 
     def check_data(self, instances: Instances) -> None:
-        frozen = self._reject_items(instances)
+        frozen, constant = self._frozen(instances), 1.0 - self.cost
         for name in ("prediction", "outcome", "start"):
             values = getattr(instances, name)
-            if values is not None:
-                self._check_constant(values, frozen, name, instances)
-        _check_simplex(instances, frozen, "Rejection")
-
-    def _check_constant(
-        self, values: Floats, frozen: Booleans, name: str, instances: Instances
-    ) -> None:
-        bad = frozen & (np.abs(values - (1.0 - self.cost)) > 1e-9)
-        if bad.any():
-            flat = int(np.argmax(bad))
-            raise DataError(
-                f"{name} of the reject item is {values[flat]:g} at {instances.where_flat(flat)}. "
-                f"It must be 1 - cost = {1.0 - self.cost:g}: see Rejection.with_reject."
-            )
-
-
-def _check_simplex(instances: Instances, frozen: Booleans, owner: str) -> None:
-    if instances.value_range != (0.0, 1.0):
-        raise DataError(f"{owner} works on probabilities: its value_range must be (0, 1).")
-    if instances.outcome is None:
-        return
-    classes = np.where(frozen, 0.0, instances.outcome)
-    totals = np.add.reduceat(classes, instances.offsets[:-1])
-    bad = np.flatnonzero(np.abs(totals - 1.0) > 1e-6)
-    if len(bad):
-        raise DataError(
-            f"outcomes of the classes sum to {totals[bad[0]]:g} at {instances.where(int(bad[0]))}. "
-            f"{owner} needs probabilities that sum to one, as in a one-hot label."
-        )
+            bad = False if values is None else frozen & (np.abs(values - constant) > 1e-9)
+            if np.any(bad):
+                flat = int(np.argmax(bad))
+                raise DataError(
+                    f"{name} of the reject item is {values[flat]:g} at "
+                    f"{instances.where_flat(flat)}. It must be 1 - cost = {constant:g}: "
+                    "see Rejection.with_reject."
+                )
+        super().check_data(instances)

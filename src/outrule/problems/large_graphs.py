@@ -1,4 +1,4 @@
-"""Matchings in graphs too large for a dense matrix, one by one, through rustworkx."""
+"""Graphs too large for a dense matrix: matchings by rustworkx, and how large one can be."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SCALE_BITS = 40  # rustworkx takes integers
 def match_sparse(weights: Floats, layout: Layout, which: NDArray[np.int64], picks: Picks) -> None:
     """Match the instances ``which``; of parallel edges the heaviest counts, the first on ties."""
     try:
-        import rustworkx
+        import rustworkx  # an optional dependency
     except ImportError:
         raise DataError(
             f"a graph of more than {LARGEST_DENSE} nodes is matched by rustworkx, which is not "
-            "installed: pip install 'outrule[sparse]', or take GreedyMatching."
+            "installed: pip install 'outrule[sparse]', or use GreedyMatching."
         ) from None
     u, v = layout.column("u"), layout.column("v")
     for i in which.tolist():
@@ -34,23 +34,35 @@ def match_sparse(weights: Floats, layout: Layout, which: NDArray[np.int64], pick
         chosen = rustworkx.max_weight_matching(graph, weight_fn=int)
         positions = sorted(edges[min(pair), max(pair)][0] for pair in chosen)
         picks[i, : len(positions)] = positions
-        picks[i, len(positions) :] = -1
 
 
 def _heaviest_edges(
     weights: Floats, u: NDArray[Any], v: NDArray[Any]
 ) -> dict[tuple[int, int], tuple[int, int]]:
     """The position and integer weight of the heaviest positive edge of every pair of nodes."""
-    positive = np.flatnonzero(weights > 0)
-    if not len(positive):
-        return {}
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > 0]
     # The exponent of the largest weight, so that scaling by a power of two rounds only small ones.
-    shift = SCALE_BITS - int(np.frexp(weights[positive].max())[1])
-    integers = np.rint(np.ldexp(weights[positive], shift)).astype(np.int64)
+    shift = SCALE_BITS - int(np.frexp(weights.max(initial=0.0))[1])
+    integers = np.rint(np.ldexp(weights[order], shift)).astype(np.int64)
+    ends = np.sort(np.column_stack((u[order], v[order])), axis=1)
     edges: dict[tuple[int, int], tuple[int, int]] = {}
-    order = positive[np.lexsort((positive, -weights[positive]))]
-    scaled = dict(zip(positive.tolist(), integers.tolist(), strict=True))
-    for position in order.tolist():
-        ends = int(u[position]), int(v[position])
-        edges.setdefault((min(ends), max(ends)), (position, max(1, scaled[position])))
+    for (a, b), position, weight in zip(
+        ends.tolist(), order.tolist(), integers.tolist(), strict=True
+    ):
+        edges.setdefault((a, b), (position, max(1, weight)))
     return edges
+
+
+def bound_matching(u: NDArray[Any], v: NDArray[Any], n_nodes: int) -> int:
+    """No matching has more edges; the largest of a bipartite graph has as many.
+
+    Half the largest matching of the double cover, in which every node has two copies and every
+    edge joins a copy of one kind to one of the other.
+    """
+    from scipy.sparse import csr_array  # heavy, and only needed here
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    ends = np.concatenate((u, v)), np.concatenate((v, u))
+    cover = csr_array((np.ones(2 * len(u), dtype=np.bool_), ends), shape=(n_nodes, n_nodes))
+    return int((maximum_bipartite_matching(cover) >= 0).sum()) // 2

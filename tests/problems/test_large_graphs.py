@@ -10,7 +10,7 @@ import pytest
 
 import outrule
 from outrule import DataError
-from outrule.problems import sparse
+from outrule.problems import large_graphs
 
 
 def random_graphs(seed, n_edges=30, n_nodes=12, n=8):
@@ -23,10 +23,9 @@ def random_graphs(seed, n_edges=30, n_nodes=12, n=8):
 @pytest.mark.parametrize("seed", range(4))
 def test_the_library_is_worth_as_much_as_our_own_solvers(seed, monkeypatch):
     edges, weights = random_graphs(seed)
-    problem = outrule.Matching(edges)
-    ours = problem.solve(weights)
-    monkeypatch.setattr(sparse, "LARGEST_DENSE", 1)
-    theirs = problem.solve(weights)
+    ours = outrule.Matching(edges).solve(weights)
+    monkeypatch.setattr(large_graphs, "LARGEST_DENSE", 1)
+    theirs = outrule.Matching(edges).solve(weights)
     np.testing.assert_allclose((theirs * weights).sum(axis=1), (ours * weights).sum(axis=1))
     assert not (theirs & (weights <= 0)).any()
     for marks in theirs:
@@ -43,12 +42,30 @@ def test_small_graphs_beside_large_ones_are_matched_as_ever(monkeypatch):
     data = outrule.Instances.from_table(frame, instance="graph", prediction="score")
     problem = outrule.Matching.between("a", "b")
     ours = problem.solve(data)
-    monkeypatch.setattr(sparse, "LARGEST_DENSE", 5)
+    monkeypatch.setattr(large_graphs, "LARGEST_DENSE", 5)
     assert problem.solve(data).to_list() == ours.to_list()
 
 
 def _complete(m, generator):
     return [(a, b, float(generator.random())) for a in range(m) for b in range(a + 1, m)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("bipartite", [False, True])
+def test_k_of_a_large_graph_is_a_bound_that_is_exact_for_bipartite_ones(
+    seed, bipartite, monkeypatch
+):
+    edges, _ = random_graphs(seed, n_edges=14, n_nodes=14)
+    if bipartite:
+        edges = [(2 * (u // 2), 2 * (v // 2) + 1) for u, v in edges]
+    data = outrule.Instances.from_arrays(np.ones((1, 14)))
+    exact = outrule.Matching(edges).lay(data).k
+    monkeypatch.setattr(large_graphs, "LARGEST_DENSE", 1)
+    for problem in (outrule.Matching(edges), outrule.GreedyMatching(edges)):
+        bound, half = problem.lay(data).k, problem.n_nodes // 2
+        assert bound == exact if bipartite else exact <= bound <= half
+    star = [(0, leaf) for leaf in range(1, 15)]
+    assert outrule.Matching(star).lay(data).k == 1
 
 
 def test_a_large_sparse_graph_is_matched_better_than_greedily():
@@ -63,7 +80,7 @@ def test_a_large_sparse_graph_is_matched_better_than_greedily():
 
 def test_without_the_library_the_way_to_it_is_told(monkeypatch):
     edges, weights = random_graphs(0)
-    monkeypatch.setattr(sparse, "LARGEST_DENSE", 1)
+    monkeypatch.setattr(large_graphs, "LARGEST_DENSE", 1)
     monkeypatch.setitem(sys.modules, "rustworkx", None)
-    with pytest.raises(DataError, match=re.escape("pip install 'outrule[sparse]', or take")):
+    with pytest.raises(DataError, match=re.escape("pip install 'outrule[sparse]', or use")):
         outrule.Matching(edges).solve(weights)
