@@ -5,7 +5,8 @@
 
 A base model is fitted on 30 % of the data, a method on another 35 %, and the optimiser's decisions
 on what the method predicts are scored on the last 35 %. Writes compare.md and compare.json. The
-cases are in cases/, the methods in methods.py. Same seeds, same values on every machine.
+cases are in cases/, the methods in methods.py. The seed of a split is its number, so two runs give
+the same values.
 """
 
 from __future__ import annotations

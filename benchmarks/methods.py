@@ -83,7 +83,8 @@ def mcgrad(data: Data) -> Floats:
 
 
 def fitted(**settings: Any) -> Method:
-    """A DecisionCalibrator with these settings."""
+    """A DecisionCalibrator with these settings and a fixed seed."""
+    settings = {"random_state": 0} | settings
 
     def predict(data: Data) -> Floats:
         calibrator = outrule.DecisionCalibrator(data.problem, data.rules, **settings)
