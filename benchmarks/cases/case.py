@@ -1,0 +1,103 @@
+"""What a case is: for every base model and split seed, calibration and test instances and rules."""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+import outrule
+
+BASE, CALIBRATION, TEST = range(3)
+SHARES = (0.30, 0.35, 0.35)
+
+# The arguments of Instances.from_arrays; "columns.price" is the column "price".
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Data:
+    """One split of one case, as a method sees it; ``test`` has outcomes only for the scoring."""
+
+    problem: outrule.Problem
+    rules: tuple[outrule.Rule, ...]
+    calibration: outrule.Instances
+    test: outrule.Instances
+
+
+@dataclass(frozen=True)
+class Case:
+    """A decision problem with practitioners' rules and two base models, the crude one first.
+
+    ``draw(model, seed, cache)`` returns the arrays of the calibration part and of the test part.
+    """
+
+    name: str
+    models: tuple[str, ...]
+    problem: outrule.Problem
+    rules: tuple[outrule.Rule, ...]
+    draw: Callable[[str, int, Path], tuple[Arrays, Arrays]]
+
+    def load(self, model: str, seed: int, cache: Path, limit: int | None = None) -> Data:
+        """The split of this seed, from the cache if it is there.
+
+        With ``limit``, every so many-th instance of each part, so that at most ``limit`` are left.
+        """
+        parts = [
+            _instances(arrays if limit is None else _thin(arrays, limit))
+            for arrays in self._arrays(model, seed, cache)
+        ]
+        return Data(self.problem, self.rules, *parts)
+
+    def _arrays(self, model: str, seed: int, cache: Path) -> tuple[Arrays, Arrays]:
+        # Another version of the case, of the split or of scikit-learn makes other predictions.
+        code = b"".join(Path(file).read_bytes() for file in (inspect.getfile(self.draw), __file__))
+        stem = f"{self.name}-{model}-{seed}".replace(" ", "-")
+        path = cache / f"{stem}-{sklearn.__version__}-{zlib.crc32(code):08x}.npz"
+        if not path.exists():
+            with threadpool_limits(1):  # the same bits on every machine, and no busy waiting
+                calibration, test = self.draw(model, seed, cache)
+            cache.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_suffix(".part.npz")
+            named = {f"calibration.{name}": array for name, array in calibration.items()}
+            named |= {f"test.{name}": array for name, array in test.items()}
+            np.savez_compressed(unfinished, **named)
+            unfinished.replace(path)
+        with np.load(path) as file:
+            return _under("calibration.", file), _under("test.", file)
+
+
+def split(clusters: ArrayLike, seed: int) -> NDArray[np.int64]:
+    """The part (base, calibration, test) of every entry; a cluster is never divided."""
+    _, code = np.unique(np.asarray(clusters), return_inverse=True)
+    n = int(code.max()) + 1
+    ends = np.rint(np.cumsum(SHARES) * n)
+    rank = np.random.default_rng(seed).permutation(n)
+    return np.searchsorted(ends, rank, side="right")[code]
+
+
+def take(arrays: Arrays, chosen: Any) -> Arrays:
+    """Some of the instances."""
+    return {name: array[chosen] for name, array in arrays.items()}
+
+
+def _under(prefix: str, named: Mapping[str, NDArray[Any]]) -> Arrays:
+    return {name.removeprefix(prefix): named[name] for name in named if name.startswith(prefix)}
+
+
+def _thin(arrays: Arrays, limit: int) -> Arrays:
+    every = -(-len(arrays["predictions"]) // limit)
+    return take(arrays, slice(None, None, every))
+
+
+def _instances(arrays: Arrays) -> outrule.Instances:
+    given = {name: array for name, array in arrays.items() if not name.startswith("columns.")}
+    return outrule.Instances.from_arrays(**given, columns=_under("columns.", arrays))
