@@ -110,7 +110,7 @@ def test_values_outside_the_range_are_refused(name, bad):
     values[name][2, 1] = bad
     with refused(
         f"{name} is {bad:g} at instance 2, item 1, outside [0, 1]. "
-        "Give Instances the range of the values: value_range=(low, high)."
+        "Give Instances (or [data] of the spec) the range of the values: value_range."
     ):
         Instances.from_arrays(values["prediction"], values["outcome"], start=values["start"])
 
@@ -578,7 +578,7 @@ def test_cells_that_are_not_finite_are_refused_with_their_row(name, bad, word):
 def test_cells_outside_the_range_are_refused_with_their_row():
     with refused(
         "prediction is 1.5 at instance 'b', row 2 of the table, outside [0, 1]. "
-        "Give Instances the range of the values: value_range=(low, high)."
+        "Give Instances (or [data] of the spec) the range of the values: value_range."
     ):
         read(with_cell("score", 2, 1.5))
     assert read(with_cell("score", 2, 1.5), value_range=(0, 2)).prediction.max() == 1.5
@@ -648,8 +648,8 @@ def test_the_callers_table_is_not_changed():
 
 def test_a_range_far_from_zero_is_refused():
     message = (
-        "The 'value_range' argument of Instances must be within 1e+06 times its own width of zero: "
-        "subtract a constant. Got (1000000000.0, 1000000001.0) instead."
+        "The 'value_range' argument of Instances must be closer to zero, within 1e+06 times its "
+        "width: subtract a constant. Got (1000000000.0, 1000000001.0) instead."
     )
     with pytest.raises(ArgumentError, match=re.escape(message)):
         Instances.from_arrays([[1e9]], value_range=(1e9, 1e9 + 1))

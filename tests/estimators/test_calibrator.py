@@ -461,7 +461,10 @@ def test_epsilon_must_be_a_fraction(epsilon):
         ({"check": outrule.Reuse}, "'check' argument of DecisionCalibrator"),
         ({"step": 0.1}, r"'step' .* must be FixedStep\(\) or LineSearch\(\). Got 0.1 instead"),
         ({"start": "isotonic"}, r"'start' .* must be Isotonic\(\) or None. Got 'isotonic' instead"),
-        ({"problem": "matching"}, r"'problem' .* must be a problem, as BestAction\(\). Got 'match"),
+        (
+            {"problem": "matching"},
+            r"'problem' .* must be a problem, such as BestAction\(\). Got 'match",
+        ),
         ({"problem": outrule.BestAction}, "'problem' argument of DecisionCalibrator"),
         ({"rules": ()}, "'rules' .* must be a non-empty sequence of rules"),
         ({"rules": outrule.Fixed(0)}, "'rules' .* must be a non-empty sequence of rules"),

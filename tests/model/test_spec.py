@@ -299,11 +299,11 @@ def test_a_file_that_is_no_toml_is_refused(write, text, message):
     ("old", "new", "message"),
     [
         # sections and keys
-        ("[data]", "[dat]", "spec.toml: 'dat' is unknown. Did you mean 'data'? Known are: epsilon"),
+        ("[data]", "[dat]", "spec.toml: 'dat' is unknown. Did you mean 'data'? Known entries: epsilon"),
         ("epsilon", "epsilom", "spec.toml: 'epsilom' is unknown. Did you mean 'epsilon'?"),
-        ("cluster", "clusters", "[data]: 'clusters' is unknown. Did you mean 'cluster'? Known are"),
+        ("cluster", "clusters", "[data]: 'clusters' is unknown. Did you mean 'cluster'? Known entries"),
         ("rows", "row", "[problem]: 'row' is unknown. Did you mean 'rows'?"),
-        ("rows", "k = 1\nrows", "[problem]: 'k' is unknown. Known are: rows, columns."),
+        ("rows", "k = 1\nrows", "[problem]: 'k' is unknown. Known entries: rows, columns."),
         ("choose =", "chose =", "rule 2 ('always the cheapest'): 'chose' is unknown. Did you mean"),
         ("limit", "limits", "[multipliers]: 'limits' is unknown. Did you mean 'limit'?"),
         ("validation", "valid", "[fit]: 'valid' is unknown. Did you mean 'validation'?"),
@@ -354,7 +354,7 @@ def test_a_file_that_is_no_toml_is_refused(write, text, message):
         ("[fit]", "[fit]\nstart = 'isotonic'", None),
         # rules
         ("[[rules]]\nname = \"no", "[rules]\nname = \"no", "spec.toml is not valid TOML: "),
-        ('choose = "rank = 1"', "", "rule 2 ('always the cheapest'): exactly one of ('weight',"),
+        ('choose = "rank = 1"', "", "rule 2 ('always the cheapest'): exactly one of 'weight', 'cho"),
         ('"rank = 1"', '"rank = 1"\nweight = "1"', "must be given. Got 'weight' and 'choose'."),
         ('"rank = 1"', "1", "rule 2 ('always the cheapest'): 'choose' must be a string. Got 1 inst"),
         ('choose = "rank = 1"', "always = true", "'always' must be an item: a string or a"),

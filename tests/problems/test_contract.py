@@ -377,7 +377,7 @@ def test_a_problem_with_fixed_items_says_how_many_it_has(case):
     with pytest.raises(DataError, match=re.escape(message)):
         case.problem.solve(whole)
     nameless = Instances.from_table(frame, instance="i", prediction="w")
-    message = f"{has}: name the item column with item=."
+    message = f"{has}: name the column of the 'item'."
     with pytest.raises(DataError, match=re.escape(message)):
         case.problem.solve(nameless)
 

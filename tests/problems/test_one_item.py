@@ -74,7 +74,7 @@ def test_the_reject_item_of_a_table_goes_by_its_name():
 def test_rejection_without_item_names_is_refused():
     frame = pl.DataFrame({"case": ["x"], "p": [0.8]})
     data = Instances.from_table(frame, instance="case", prediction="p")
-    message = "Rejection must know the reject item: name the item column with item=."
+    message = "Rejection needs items: name the column of the 'item'."
     with pytest.raises(DataError, match=re.escape(message)):
         outrule.Rejection(0.2).lay(data)
 

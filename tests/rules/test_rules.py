@@ -95,7 +95,7 @@ def test_a_vector_multiplies_the_items_of_a_table_by_their_numbers():
 
 
 def test_a_multiplier_of_a_table_needs_its_items():
-    with refused("rule 'half' needs items: name the item column with item=."):
+    with refused("rule 'half' needs items: name the column of the 'item'."):
         decide(Multiplier([0.5], name="half"), table(item=None))
 
 
@@ -463,7 +463,7 @@ def test_a_fixed_item_that_is_no_column_is_refused():
 
 
 def test_a_fixed_item_of_a_table_needs_its_items():
-    with refused("rule 'always red' needs items: name the item column with item=."):
+    with refused("rule 'always red' needs items: name the column of the 'item'."):
         decide(Fixed("red"), table(item=None))
 
 
@@ -667,3 +667,8 @@ def test_a_model_file_with_a_hostile_text_is_refused(tmp_path, hostile):
     path.write_text(json.dumps(content))
     with pytest.raises(DataError, match="is not a model file of outrule, or it is damaged"):
         outrule.load(path)
+
+
+def test_the_name_of_the_optimisers_own_test_is_reserved():
+    with pytest.raises(ArgumentError, match="has the name 'optimiser'"):
+        outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(0, "optimiser")]).settings()

@@ -33,7 +33,7 @@ def check_range(value_range: Any) -> tuple[float, float]:
         expected = f"a pair (low, high) with high - low in [{SMALLEST:g}, {LARGEST:g}]"
         raise refuse_argument(value_range, "value_range", "Instances", expected)
     if max(abs(low), abs(high)) > FARTHEST * (high - low):
-        expected = f"within {FARTHEST:g} times its own width of zero: subtract a constant"
+        expected = f"closer to zero, within {FARTHEST:g} times its width: subtract a constant"
         raise refuse_argument(value_range, "value_range", "Instances", expected)
     return low, high
 
@@ -63,7 +63,7 @@ def check_inside(
     if np.isfinite(value):
         raise DataError(
             f"{name} is {value:g} at {where}, outside [{low:g}, {high:g}]. "
-            "Give Instances the range of the values: value_range=(low, high)."
+            "Give Instances (or [data] of the spec) the range of the values: value_range."
         )
     word = "NaN" if np.isnan(value) else "infinite"
     plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"

@@ -137,11 +137,11 @@ class Instances:
         >>> data.prediction, data.offsets
         (array([0.2, 0.7, 0.5]), array([0, 2, 3]))
         """
-        from outrule.data.tables import read_table  # loads Polars, which arrays do not need
+        from outrule.data.tables import read_frame  # loads Polars, which arrays do not need
 
         value_range = check_range(value_range)
         names = ColumnNames(instance, prediction, outcome, item, start, weight, cluster)
-        instances = cls(**read_table(frame, names), value_range=value_range)
+        instances = cls(**read_frame(frame, names), value_range=value_range)
         instances.check_values()
         return instances
 

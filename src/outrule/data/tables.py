@@ -15,7 +15,7 @@ from outrule.errors import DataError, refuse_argument
 from outrule.types import Floats, Integers
 
 
-def read_table(frame: Any, names: ColumnNames) -> dict[str, Any]:
+def read_frame(frame: Any, names: ColumnNames) -> dict[str, Any]:
     """The fields of Instances, from a table; the values are not yet checked."""
     table, library = to_polars(frame)
     names = _find(names, table.columns)

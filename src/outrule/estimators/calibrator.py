@@ -76,7 +76,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     rule_values_ : array of shape (n_rules,); the mean value of each rule on the data of the loop
     best_rule_ : int; the number of the best of them
     isotonic_ : FittedIsotonic; isotonic regression on the training data, to compare with
-    n_features_in_ : int; the number of items m; there is none after a table
+    n_features_in_ : int; the number of items m; not set after fitting on a table
     feature_names_in_ : array of shape (m,); the columns of a frame, where their names are text
 
     Examples

@@ -53,7 +53,7 @@ def split(
     if counts.max() > 1:
         raise DataError(
             f"cv has instance {tests[counts > 1][0]} in two test parts. Every instance may be "
-            "predicted once: use a splitter as KFold, GroupKFold or TimeSeriesSplit."
+            "predicted once: use a splitter such as KFold, GroupKFold or TimeSeriesSplit."
         )
     return parts
 

@@ -14,7 +14,7 @@ from outrule.calibration.patches import Patch, replay
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
 from outrule.data.origin import ArrayOrigin, ColumnNames, TableOrigin
-from outrule.errors import ArgumentError, DataError
+from outrule.errors import DataError, refuse_argument
 from outrule.model.features import check_features
 from outrule.model.settings import OWNER, Settings
 from outrule.problems.contract import Problem
@@ -150,10 +150,7 @@ def model_of(fitted: Any, owner: str) -> Model:
             f"This {type(fitted).__name__} instance is not fitted yet. Call 'fit' with "
             "appropriate arguments before using this estimator."
         )
-    raise ArgumentError(
-        f"The 'calibrator' argument of {owner} must be a fitted DecisionCalibrator. "
-        f"Got {fitted!r} instead."
-    )
+    raise refuse_argument(fitted, "calibrator", owner, "a fitted DecisionCalibrator, or its Model")
 
 
 def start_of(settings: Settings, isotonic: FittedIsotonic, instances: Instances) -> Floats:

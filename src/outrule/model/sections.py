@@ -72,7 +72,7 @@ def _fault(error: ValidationError, kind: type[Section], content: Mapping[str, An
     key = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
         known = list(kind.model_fields)
-        words = f"Known are: {', '.join(known)}." if known else "There are none."
+        words = f"Known entries: {', '.join(known)}." if known else "There are none."
         return f"{short(key)} is unknown.{nearest(key, known)} {words}"
     expected = kind.model_fields[key].description
     if first["type"] == "missing":

@@ -30,7 +30,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, kind, expected in (
-            ("problem", Problem, "a problem, as BestAction()"),
+            ("problem", Problem, "a problem, such as BestAction()"),
             ("check", Check, "FreshBatches(...), PrivateReuse(...) or Reuse(...)"),
             ("step", Step, "FixedStep() or LineSearch()"),
             ("start", Isotonic | None, "Isotonic() or None"),

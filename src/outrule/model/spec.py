@@ -14,7 +14,7 @@ from outrule.model.settings import Settings
 from outrule.problems.contract import Problem
 from outrule.problems.matchings import Assignment, Graph
 from outrule.problems.matroids import PartitionMatroid
-from outrule.rules.rules import Multiplier, Rule, multipliers
+from outrule.rules.rules import LEVELS, LIMIT, Multiplier, Rule, multipliers
 from outrule.rules.sql import column_faults, columns_of, read
 
 MOST_MULTIPLIERS = 1 << 24  # numbers in all, rules times items
@@ -24,8 +24,8 @@ MOST_MULTIPLIERS = 1 << 24  # numbers in all, rules times items
 class Multipliers:
     """The settings of :func:`outrule.multipliers`, over whatever items the data will have."""
 
-    levels: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
-    limit: int = 1024
+    levels: tuple[float, ...] = LEVELS
+    limit: int = LIMIT
     seed: int = 0
 
     def over(self, items: Sequence[Any]) -> tuple[Rule, ...]:

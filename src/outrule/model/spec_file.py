@@ -34,7 +34,7 @@ from outrule.problems.contract import Problem
 from outrule.problems.matchings import Assignment, GreedyMatching, Matching
 from outrule.problems.matroids import GraphicMatroid, PartitionMatroid, TopK
 from outrule.problems.one_item import BestAction, Classification, Rejection
-from outrule.rules.rules import Choose, Fixed, Reweight, Rule, multipliers
+from outrule.rules.rules import LEVELS, LIMIT, Choose, Fixed, Reweight, Rule, multipliers
 from outrule.rules.sql import column_faults, read
 
 MOST_RULES = 1 << 16
@@ -122,12 +122,10 @@ class _RuleSection(Section):
 
 
 class _MultipliersSection(Section):
-    levels: Annotated[list[float], Field(description="a list of numbers")] = Field(
-        default_factory=lambda: [0.0, 0.25, 0.5, 0.75, 1.0]
+    levels: list[float] = Field(list(LEVELS), description="a list of numbers")
+    limit: int = Field(
+        LIMIT, ge=1, le=MOST_RULES, description=f"a whole number from 1 to {MOST_RULES:,}"
     )
-    limit: Annotated[
-        int, Field(ge=1, le=MOST_RULES, description=f"a whole number from 1 to {MOST_RULES:,}")
-    ] = 1024
     seed: Whole = 0
 
 
@@ -249,8 +247,10 @@ def _rule(where: str, content: Any, columns: ColumnNames) -> Rule:
     section = read_section(where, _RuleSection, content)
     given = [verb for verb in VERBS if getattr(section, verb) is not None]
     if len(given) != 1:
-        words = " and ".join(map(repr, given)) or "nothing"
-        raise DataError(f"{where}: exactly one of {VERBS} must be given. Got {words}.")
+        words = " and ".join(map(repr, given)) or "none of them"
+        raise DataError(
+            f"{where}: exactly one of 'weight', 'choose' and 'always' must be given. Got {words}."
+        )
     if section.always is not None:
         if columns.item is None:
             raise DataError(f"{where}: 'always' names an item, so [data] needs an item.")

@@ -228,7 +228,7 @@ class Problem(ABC):
         has = f"{type(self).__name__} has {n_items} item{'s' * (n_items != 1)}"
         names = instances.names_of_items
         if instances.item is None or names is None:
-            raise DataError(f"{has}: name the item column with item=.")
+            raise DataError(f"{has}: name the column of the 'item'.")
         if instances.item_names is None:
             if len(names) != n_items:
                 raise DataError(f"{has}, but the predictions have {len(names)}.")

@@ -115,7 +115,7 @@ class Rejection(Classification):
     def _frozen(self, instances: Instances) -> Booleans:
         names = instances.names_of_items
         if instances.item is None or names is None:
-            raise DataError("Rejection must know the reject item: name the item column with item=.")
+            raise DataError("Rejection needs items: name the column of the 'item'.")
         reject, m = self.reject, len(names)
         is_column = instances.item_names is None and isinstance(reject, int | np.integer)
         if is_column and -m <= reject < 0:

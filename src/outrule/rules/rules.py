@@ -19,6 +19,10 @@ from outrule.errors import ArgumentError, DataError, check_number, refuse_argume
 from outrule.problems.contract import Layout, Problem
 from outrule.types import Booleans, Floats, Picks
 
+LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper's multipliers
+LIMIT = 1024
+OWN_TEST = "optimiser"  # the name of the optimiser's own test
+
 
 class Rule(ABC):
     """A way to decide from the original predictions and any other columns, instance by instance."""
@@ -37,7 +41,7 @@ class Rule(ABC):
         """The names of the items, for rules that know items by name."""
         names = instances.names_of_items
         if names is None:
-            raise DataError(f"rule {self.name!r} needs items: name the item column with item=.")
+            raise DataError(f"rule {self.name!r} needs items: name the column of the 'item'.")
         return names
 
     def check_training(self, instances: Instances) -> None:  # noqa: B027 - few rules need it
@@ -260,8 +264,8 @@ class Fixed(Rule):
 
 def multipliers(
     n_items: int,
-    levels: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
-    limit: int = 1024,
+    levels: Sequence[float] = LEVELS,
+    limit: int = LIMIT,
     seed: int = 0,
 ) -> tuple[Multiplier, ...]:
     """The paper's rules (section 5): all vectors of multipliers on a grid, or a sample of them.
@@ -315,6 +319,11 @@ def check_rules(rules: Any, owner: str) -> tuple[Rule, ...]:
     for rule in rules:
         if not isinstance(rule, Rule):
             raise refuse_argument(rule, "rules", owner, "a sequence of rules")
+        if rule.name == OWN_TEST:
+            raise ArgumentError(
+                f"A rule of {owner} has the name {OWN_TEST!r}, which the history and the "
+                "certificate use for the optimiser's own test. Give it another name."
+            )
         if rule.name in names:
             raise ArgumentError(
                 f"Two rules of {owner} have the name {rule.name!r}. Names must be distinct: the "
