@@ -118,7 +118,7 @@ def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[
     """
     from outrule.kernels import tally
 
-    width, lanes, count = part.layout.width, tally.LANES, len(predictions)
+    width, lanes, count = part.layout.width, tally.COLUMNS, len(predictions)
     assert width is not None
     if len(part.picks) * part.layout.k < WORTH * width:
         return threads.run(lambda i: audit(part, predictions[i], problem), count)

@@ -10,11 +10,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from outrule.kernels import lanes
-from outrule.kernels.lanes import add_rows
 from outrule.kernels.picking import longest
 
-LANES = lanes.BLOCK  # columns of values that are summed together: a row of them is one vector
+COLUMNS = 8  # of values that are summed together: a row of them is one vector
 BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
 FEW = 64  # instances that stay in the nearest cache with all their items
 GROUP = 16  # items of which the largest is kept
@@ -91,20 +89,30 @@ def sum_over_dense_picks(
 def sum_together(
     values: NDArray[np.int64], width: int, picks: NDArray[np.integer], sums: NDArray[np.int64]
 ) -> None:
-    """As sum_over_dense_picks for several columns of values, (n_items, LANES), at once.
+    """As sum_over_dense_picks for several columns of values, (n_items, COLUMNS), at once.
 
     Every decision is read once for all of them, and a row of values is one vector.
     """
     n_rules, k, n = picks.shape
-    flat_values, flat_picks, flat_sums = values.ravel(), picks.ravel(), sums.ravel()
-    few = max(1, CACHE // (8 * LANES * width))
+    few = max(1, CACHE // (8 * COLUMNS * width))
     for first in range(0, n, few):
-        last = min(first + few, n)
         for r in range(n_rules):
             for j in range(k):
-                row = (r * k + j) * n
-                begin, end = row + first, row + last
-                add_rows(flat_values, flat_picks, begin, end, first, width, flat_sums, r * LANES)
+                s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.int64(0)
+                for i in range(first, min(first + few, n)):
+                    position = np.int64(picks[r, j, i])
+                    if position < width:
+                        row = values[i * width + position]
+                        s0 += row[0]
+                        s1 += row[1]
+                        s2 += row[2]
+                        s3 += row[3]
+                        s4 += row[4]
+                        s5 += row[5]
+                        s6 += row[6]
+                        s7 += row[7]
+                for c, total in enumerate((s0, s1, s2, s3, s4, s5, s6, s7)):
+                    sums[r, c] += total
 
 
 @njit(nogil=True, cache=True)
