@@ -94,23 +94,20 @@ def sum_together(
     Every decision is read once for all of them, and a row of values is one vector.
     """
     n_rules, k, n = picks.shape
+    flat = values.reshape(-1)
     few = max(1, CACHE // (8 * COLUMNS * width))
     for first in range(0, n, few):
         for r in range(n_rules):
             for j in range(k):
+                theirs = picks[r, j, first : first + few]
                 s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.int64(0)
-                for i in range(first, min(first + few, n)):
-                    position = np.int64(picks[r, j, i])
+                for i in range(theirs.size):
+                    position = np.int64(theirs[i])
                     if position < width:
-                        row = values[i * width + position]
-                        s0 += row[0]
-                        s1 += row[1]
-                        s2 += row[2]
-                        s3 += row[3]
-                        s4 += row[4]
-                        s5 += row[5]
-                        s6 += row[6]
-                        s7 += row[7]
+                        start = ((first + i) * width + position) * COLUMNS
+                        row = flat[start : start + COLUMNS]
+                        s0, s1, s2, s3 = s0 + row[0], s1 + row[1], s2 + row[2], s3 + row[3]
+                        s4, s5, s6, s7 = s4 + row[4], s5 + row[5], s6 + row[6], s7 + row[7]
                 for c, total in enumerate((s0, s1, s2, s3, s4, s5, s6, s7)):
                     sums[r, c] += total
 
