@@ -124,7 +124,7 @@ def test_amounts_are_added_to_the_rules_that_pick_an_item(case, scale):
 
 # --- many instances: whole vectors, whole runs of them, whole blocks ----------------------------
 
-BLOCK = overlap.INSTANCE_BLOCK
+BLOCK = overlap.COMPARE_BLOCK
 NEAR = sorted(
     {
         max(0, base + shift)

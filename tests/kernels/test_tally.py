@@ -52,7 +52,7 @@ def test_dense_sums_are_exact(width, n, seed):
 
 
 def test_joint_sums_do_not_depend_on_the_block_of_the_kernel():
-    width, n = 5, tally.CACHE // (8 * tally.COLUMNS * 5) * 2 + 3
+    width, n = 5, tally.CACHE_BYTES // (8 * tally.COLUMNS * 5) * 2 + 3
     values, picks = dense_picks(width, n, 0)
     together = np.zeros((3, tally.COLUMNS), dtype=np.int64)
     tally.sum_together(values, width, picks, together)
@@ -84,7 +84,7 @@ def test_the_last_item_of_the_widest_instance_is_no_padding(kind, size):
 
 
 def test_sums_do_not_depend_on_the_block_of_the_kernel():
-    n = 2 * tally.BLOCK + 17
+    n = 2 * tally.INSTANCE_BLOCK + 17
     generator = np.random.default_rng(0)
     values = generator.integers(-(2**40), 2**40, size=3 * n)
     picks = generator.integers(0, 3, size=(2, 1, n)).astype(np.uint8)
@@ -187,7 +187,15 @@ def test_a_span_is_patched_and_nothing_else(kernel, case, data):
         assert written == before[:start] + everywhere[start:stop] + before[stop:]
 
 
-@pytest.mark.parametrize("n", [tally.BLOCK - 1, tally.BLOCK, tally.BLOCK + 1, 2 * tally.BLOCK + 5])
+@pytest.mark.parametrize(
+    "n",
+    [
+        tally.INSTANCE_BLOCK - 1,
+        tally.INSTANCE_BLOCK,
+        tally.INSTANCE_BLOCK + 1,
+        2 * tally.INSTANCE_BLOCK + 5,
+    ],
+)
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
 def test_patches_do_not_depend_on_the_block_of_the_kernel(n, kind):
     generator = np.random.default_rng(n)

@@ -9,7 +9,7 @@ import pytest
 from numba import njit
 
 from outrule.kernels import vectors
-from outrule.kernels.vectors import BLOCK, CUBE, LANES
+from outrule.kernels.vectors import CUBE, LANE_BLOCK, LANES
 
 load_vector, sum_vector = vectors.vector_load_block, vectors.vector_best_sum
 cube_vector, trace_vector = vectors.vector_best_cube, vectors.vector_trace
@@ -50,7 +50,7 @@ def test_blocks_are_loaded_alike(seed):
     numbers = np.array([-1.0, -0.0, 0.0, 0.1, 1e308, np.inf, -np.inf, np.nan])
     weights = generator.choice(numbers, (generator.integers(1, 12), 11))
     scale = generator.choice([1.0, 0.5, 10.0, 0.0], 11)
-    for column, lane in ((0, 0), (3, BLOCK)):
+    for column, lane in ((0, 0), (3, LANE_BLOCK)):
         quick, slow = np.zeros((2, 11 * LANES))
         load(weights, scale, 2, column, lane, quick)
         vectors.plain_load_block(weights, scale, 2, column, lane, slow)
@@ -79,20 +79,20 @@ def test_cubes_and_the_way_back_are_alike(seed, small, large):
     profit = few_numbers(generator, (small * large + 1) * LANES) * 2.0**-8
     cells = generator.permutation(small * large).reshape(small, large).astype(np.int32)
     n_states = (large - small + 1) << small
-    quick, slow = np.zeros((2, (n_states + (1 << CUBE)) * BLOCK))
+    quick, slow = np.zeros((2, (n_states + (1 << CUBE)) * LANE_BLOCK))
     for state in range(0, n_states, 1 << CUBE):
         skipped, high = state >> small, (state & ((1 << small) - 1)) >> CUBE
         start = state - (1 << small) if skipped else n_states
-        where = (BLOCK, start, state, high, skipped + high.bit_count(), large)
+        where = (LANE_BLOCK, start, state, high, skipped + high.bit_count(), large)
         best_cube(quick, profit, cells.reshape(-1), *where)
         vectors.plain_best_cube(slow, profit, cells.reshape(-1), *where)
     assert same_bits(quick, slow)
     choices, slow_choices = np.zeros((2, large, LANES), np.int64)
-    trace(quick, profit, cells, choices, BLOCK)
-    vectors.plain_trace(slow, profit, cells, slow_choices, BLOCK)
+    trace(quick, profit, cells, choices, LANE_BLOCK)
+    vectors.plain_trace(slow, profit, cells, slow_choices, LANE_BLOCK)
     assert same_bits(choices, slow_choices)
-    taken = np.sort(choices[:, BLOCK:], axis=0)[:small]
-    assert taken.T.tolist() == [list(range(small))] * BLOCK
+    taken = np.sort(choices[:, LANE_BLOCK:], axis=0)[:small]
+    assert taken.T.tolist() == [list(range(small))] * LANE_BLOCK
 
 
 DECIDE = """

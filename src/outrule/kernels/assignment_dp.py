@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from outrule.kernels.picking import insert_ascending
 from outrule.kernels.vectors import (
-    BLOCK,
     CUBE,
+    LANE_BLOCK,
     LANES,
     empty_rows,
     load_lanes,
@@ -152,7 +152,7 @@ def _room(small: int, large: int, zeros: int) -> tuple[Floats, Cells, Choices]:
     """
     small, large = max(small, CUBE), max(large, CUBE)
     # After the states, the zeros that every state without skipped vertices starts from.
-    best = empty_rows(((large - small + 1) << small) + (1 << CUBE), BLOCK)
+    best = empty_rows(((large - small + 1) << small) + (1 << CUBE), LANE_BLOCK)
     cells = np.full((small, large), zeros, np.int32)
     return best, cells, np.empty((large, LANES), np.int64)
 
@@ -160,7 +160,7 @@ def _room(small: int, large: int, zeros: int) -> tuple[Floats, Cells, Choices]:
 @njit(nogil=True, cache=True)
 def _solve(best: Floats, profit: Floats, cells: Cells, choices: Choices, lanes: int) -> None:
     """Find the inner partner of every outer vertex, in the first lanes."""
-    for lane in range(0, lanes, BLOCK):
+    for lane in range(0, lanes, LANE_BLOCK):
         for _ in range(2):
             _fill(best, profit, cells, lane)
             if not _shrink_overflows(best, profit, lane):
@@ -172,9 +172,9 @@ def _solve(best: Floats, profit: Floats, cells: Cells, choices: Choices, lanes: 
 def _shrink_overflows(best: Floats, profit: Floats, first: int) -> bool:
     """Divide the profits of every lane whose best sum is infinite; say whether there are any."""
     any_overflow = False
-    for k in range(BLOCK):
+    for k in range(LANE_BLOCK):
         # Every state leads to the last one, which is infinite if any is.
-        if best[best.size - ((1 << CUBE) + 1) * BLOCK + k] == np.inf:
+        if best[best.size - ((1 << CUBE) + 1) * LANE_BLOCK + k] == np.inf:
             any_overflow = True
             for place in range(first + k, profit.size, LANES):
                 profit[place] *= SHRINK

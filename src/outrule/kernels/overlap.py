@@ -6,21 +6,22 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+Integers = NDArray[np.int64]
+Picks = NDArray[np.integer]
+
 # Instances whose own decision stays in cache while all rules are compared with it.
-INSTANCE_BLOCK = 8192
+COMPARE_BLOCK = 8192
 BITS = 63
 
 
 @njit(nogil=True, cache=True)
-def overlap_single(
-    picks: NDArray[np.integer], own: NDArray[np.integer], shared: NDArray[np.int64]
-) -> None:
+def overlap_single(picks: Picks, own: Picks, shared: Integers) -> None:
     """Add to shared[r] how often picks[r, 0, i] equals own[0, i]."""
     n_rules, _, n = picks.shape
-    for first in range(0, n, INSTANCE_BLOCK):
-        mine = own[0, first : first + INSTANCE_BLOCK]
+    for first in range(0, n, COMPARE_BLOCK):
+        mine = own[0, first : first + COMPARE_BLOCK]
         for r in range(n_rules):
-            theirs = picks[r, 0, first : first + INSTANCE_BLOCK]
+            theirs = picks[r, 0, first : first + COMPARE_BLOCK]
             count = np.uint16(0)  # enough for a block, and short, so that a vector holds many
             for i in range(mine.size):
                 count = np.uint16(count + (theirs[i] == mine[i]))
@@ -28,9 +29,7 @@ def overlap_single(
 
 
 @njit(nogil=True, cache=True)
-def overlap_masks(
-    picks: NDArray[np.integer], own: NDArray[np.integer], shared: NDArray[np.int64]
-) -> None:
+def overlap_masks(picks: Picks, own: Picks, shared: Integers) -> None:
     """The same for sets of fewer than BITS items on offer: own decisions become masks of bits.
 
     A place without a pick holds the largest number of its type, which reads as bit 63: never set.
@@ -41,8 +40,8 @@ def overlap_masks(
         for i in range(n):
             masks[i] |= np.uint64(1) << (np.uint64(own[j, i]) & np.uint64(63))
     masks &= ~(np.uint64(1) << np.uint64(63))
-    for block in range(0, n, INSTANCE_BLOCK // 2):
-        end = min(block + INSTANCE_BLOCK // 2, n)
+    for block in range(0, n, COMPARE_BLOCK // 2):
+        end = min(block + COMPARE_BLOCK // 2, n)
         mine = masks[block:end]
         for r in range(n_rules):
             total = np.uint64(0)
@@ -54,12 +53,7 @@ def overlap_masks(
 
 
 @njit(nogil=True, cache=True)
-def overlap_sets(
-    picks: NDArray[np.integer],
-    own: NDArray[np.integer],
-    sizes: NDArray[np.int64],
-    shared: NDArray[np.int64],
-) -> None:
+def overlap_sets(picks: Picks, own: Picks, sizes: Integers, shared: Integers) -> None:
     """The same for sets of any number of items; sizes[i] is how many instance i offers."""
     n_rules, k, n = picks.shape
     marks = np.zeros(sizes.max() + 1, dtype=np.int64)
@@ -79,12 +73,7 @@ def overlap_sets(
 
 @njit(nogil=True, cache=True)
 def overlap_changes(
-    picks: NDArray[np.integer],
-    before: NDArray[np.integer],
-    after: NDArray[np.integer],
-    sizes: NDArray[np.int64],
-    changed: NDArray[np.int64],
-    shared: NDArray[np.int64],
+    picks: Picks, before: Picks, after: Picks, sizes: Integers, changed: Integers, shared: Integers
 ) -> None:
     """Bring shared from the decisions ``before`` to ``after``, which differ where ``changed``."""
     n_rules, k, _ = picks.shape
@@ -108,9 +97,7 @@ def overlap_changes(
 
 
 @njit(nogil=True, cache=True)
-def add_at_items(
-    picks: NDArray[np.integer], rows: NDArray[np.int64], sums: NDArray[np.int64]
-) -> None:
+def add_at_items(picks: Picks, rows: Integers, sums: Integers) -> None:
     """For rows (instance, position, amount): add it to every rule that picks that position."""
     n_rules, k, _ = picks.shape
     for r in range(n_rules):

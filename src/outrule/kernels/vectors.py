@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from outrule.kernels.picking import LARGEST, scaled
 
 LANES = 16  # instances side by side in the rows of a buffer
-BLOCK = 8  # instances that load_block loads and store_best_cube solves together
+LANE_BLOCK = 8  # instances that load_block loads and store_best_cube solves together
 # Elements of a set of which all subsets are computed together: 2**CUBE vectors in registers.
 CUBE = 3
 
@@ -26,13 +26,13 @@ Floats = NDArray[np.float64]
 def plain_load_block(
     weights: Floats, scale: Floats, first: int, column: int, lane: int, rows: Floats
 ) -> None:
-    """Load BLOCK columns of BLOCK instances, scaled and cut at 0 and LARGEST, into lanes of rows.
+    """Load as many columns as instances, LANE_BLOCK, scaled and cut at 0 and LARGEST.
 
     Column c lands in row c. Instances past the end repeat the last one.
     """
-    for k in range(BLOCK):
+    for k in range(LANE_BLOCK):
         items = weights[min(first + k, len(weights) - 1)]
-        for c in range(column, column + BLOCK):
+        for c in range(column, column + LANE_BLOCK):
             value = items[c] * scale[c]
             value = value if value > 0.0 else 0.0
             rows[c * LANES + lane + k] = value if value < LARGEST else LARGEST
@@ -78,44 +78,40 @@ def plain_best_cube(
 
     For all low < 2**CUBE; e runs over the bits of low and, CUBE bits higher, of `high`. The gain of
     bit number b is in row cells[b * large + cell + r] of profit, where r is the number of bits in
-    low, minus one. Rows of best have BLOCK lanes; those of profit LANES, from `lane` on.
+    low, minus one. Rows of best have LANE_BLOCK lanes; those of profit LANES, from `lane` on.
     """
     for low in range(1 << CUBE):
         size, bits = (low & 1) + (low >> 1 & 1) + (low >> 2), (high << CUBE) + low
-        for k in range(BLOCK):
-            value, number = best[(start + low) * BLOCK + k], 0
+        for k in range(LANE_BLOCK):
+            value, number = best[(start + low) * LANE_BLOCK + k], 0
             while bits >> number:
                 if bits >> number & 1:
-                    before = best[(target + low - (1 << number)) * BLOCK + k]
+                    before = best[(target + low - (1 << number)) * LANE_BLOCK + k]
                     row = np.int64(cells[number * large + cell + size - 1])
                     value = max(value, before + profit[row * LANES + lane + k])
                 number += 1
-            best[(target + low) * BLOCK + k] = value
+            best[(target + low) * LANE_BLOCK + k] = value
 
 
 @njit(nogil=True, cache=True)
 def plain_trace(
-    best: Floats,
-    profit: Floats,
-    cells: NDArray[np.int32],
-    choices: NDArray[np.int64],
-    lane: int,
+    best: Floats, profit: Floats, cells: NDArray[np.int32], choices: NDArray[np.int64], lane: int
 ) -> None:
     """Go back from the last state, through the outer vertices (rows of choices) from the last on.
 
-    In BLOCK lanes, outer vertex t takes the lowest bit b of the state such that best[state - 2**b]
-    plus row cells[b, t] of profit equals best[state], or b = len(cells) if there is none. Either
-    way the state loses 2**b.
+    In LANE_BLOCK lanes, outer vertex t takes the lowest bit b of the state such that
+    best[state - 2**b] plus row cells[b, t] of profit equals best[state], or b = len(cells) if there
+    is none. Either way the state loses 2**b.
     """
     small, large = cells.shape
-    for k in range(BLOCK):
+    for k in range(LANE_BLOCK):
         state = ((large - small + 1) << small) - 1
         for t in range(large - 1, -1, -1):
-            value, choice = best[state * BLOCK + k], 0
+            value, choice = best[state * LANE_BLOCK + k], 0
             while choice < small:
                 before = state & ~(1 << choice)
                 gain = profit[np.int64(cells[choice, t]) * LANES + lane + k]
-                if before != state and best[before * BLOCK + k] + gain == value:
+                if before != state and best[before * LANE_BLOCK + k] + gain == value:
                     break
                 choice += 1
             choices[t, lane + k] = choice
@@ -126,14 +122,14 @@ def _load_block(
     _: Any, weights: Any, scale: Any, first: Any, column: Any, lane: Any, rows: Any
 ) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Code(context, builder, sig, args, BLOCK)
+        code = _Code(context, builder, sig, args, LANE_BLOCK)
         matrix = context.make_array(sig.args[0])(context, builder, args[0])
         n, m = code.cgutils.unpack_tuple(builder, matrix.shape, 2)
         last, (first, column, lane) = builder.sub(n, code.i64(1)), args[2:5]
         factor = code.load_from(1, column)
-        zero, largest = (code.ir.Constant(code.vector, [v] * BLOCK) for v in (0.0, LARGEST))
+        zero, largest = (code.ir.Constant(code.vector, [v] * LANE_BLOCK) for v in (0.0, LARGEST))
         block = []
-        for k in range(BLOCK):
+        for k in range(LANE_BLOCK):
             instance = builder.add(first, code.i64(k))
             instance = builder.select(builder.icmp_signed("<", instance, last), instance, last)
             values = code.load_from(0, builder.add(builder.mul(instance, m), column))
@@ -142,9 +138,13 @@ def _load_block(
             block.append(builder.select(finite, values, largest))
         # Transpose: swap the off-diagonal halves at distance 1, 2 and 4.
         for distance in (1, 2, 4):
-            upper = [k if not k & distance else BLOCK + k - distance for k in range(BLOCK)]
-            lower = [k + distance if not k & distance else BLOCK + k for k in range(BLOCK)]
-            for i in range(BLOCK):
+            upper = [
+                k if not k & distance else LANE_BLOCK + k - distance for k in range(LANE_BLOCK)
+            ]
+            lower = [
+                k + distance if not k & distance else LANE_BLOCK + k for k in range(LANE_BLOCK)
+            ]
+            for i in range(LANE_BLOCK):
                 if not i & distance:
                     a, b = block[i], block[i + distance]
                     block[i] = code.shuffle(a, b, upper)
@@ -195,7 +195,7 @@ def _best_cube(
     large: Any,
 ) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Code(context, builder, sig, args, BLOCK)
+        code = _Code(context, builder, sig, args, LANE_BLOCK)
         lane, start, target, high, cell, large = args[3:]
 
         def gain(number: Any, size: int) -> Any:
@@ -235,10 +235,10 @@ def _best_cube(
 def _trace(_: Any, best: Any, profit: Any, cells: Any, choices: Any, lane: Any) -> Any:
     # There is no hardware gather: its LLVM intrinsic differs between the versions Numba may use.
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Code(context, builder, sig, args, BLOCK)
+        code = _Code(context, builder, sig, args, LANE_BLOCK)
         table = context.make_array(sig.args[2])(context, builder, args[2])
         small, large = code.cgutils.unpack_tuple(builder, table.shape, 2)
-        lane, wide, one = args[4], code.ir.VectorType(code.i64, BLOCK), code.i64(1)
+        lane, wide, one = args[4], code.ir.VectorType(code.i64, LANE_BLOCK), code.i64(1)
         n_subsets = builder.add(builder.sub(large, small), one)
         last = builder.sub(builder.shl(n_subsets, small), one)
         states = code.variable(code.splat(last))
@@ -252,13 +252,13 @@ def _trace(_: Any, best: Any, profit: Any, cells: Any, choices: Any, lane: Any) 
         with descending(large) as (t, _):
             state, target = builder.load(states), builder.load(value)
             starts = [
-                builder.mul(builder.extract_element(state, code.i32(k)), code.i64(BLOCK))
-                for k in range(BLOCK)
+                builder.mul(builder.extract_element(state, code.i32(k)), code.i64(LANE_BLOCK))
+                for k in range(LANE_BLOCK)
             ]
             builder.store(code.splat(small), choice)
             with descending(small) as (number, _):  # so the lowest bit has the last word
                 bit = builder.shl(one, number)
-                others = builder.not_(builder.mul(bit, code.i64(BLOCK)))
+                others = builder.not_(builder.mul(bit, code.i64(LANE_BLOCK)))
                 before = code.ir.Constant(code.vector, code.ir.Undefined)
                 for k, start in enumerate(starts):
                     place = builder.add(builder.and_(start, others), code.i64(k))
@@ -266,14 +266,14 @@ def _trace(_: Any, best: Any, profit: Any, cells: Any, choices: Any, lane: Any) 
                 row = code.number(2, builder.add(builder.mul(number, large), t))
                 gain = code.load_from(1, builder.add(builder.mul(row, code.i64(LANES)), lane))
                 held = builder.and_(state, code.splat(bit))
-                held = builder.icmp_signed("!=", held, code.ir.Constant(wide, [0] * BLOCK))
+                held = builder.icmp_signed("!=", held, code.ir.Constant(wide, [0] * LANE_BLOCK))
                 equal = builder.fcmp_ordered("==", builder.fadd(before, gain), target)
                 hit = builder.and_(held, equal)
                 found = builder.select(hit, code.splat(number), builder.load(choice))
                 builder.store(found, choice)
                 builder.store(builder.select(hit, before, builder.load(value)), value)
             found = builder.load(choice)
-            lost = builder.shl(code.ir.Constant(wide, [1] * BLOCK), found)
+            lost = builder.shl(code.ir.Constant(wide, [1] * LANE_BLOCK), found)
             builder.store(builder.sub(state, lost), states)
             code.store_at(found, 3, builder.add(builder.mul(t, code.i64(LANES)), lane))
         return context.get_dummy_value()
@@ -388,14 +388,14 @@ def empty_rows(n_rows: int, lanes: int) -> Floats:
 def load_lanes(weights: Floats, scale: Floats, first: int, rows: Floats) -> None:
     """Load LANES instances from `first` on, item e into row e; past the end the last one again."""
     n, m = weights.shape
-    if m < BLOCK:
+    if m < LANE_BLOCK:
         for lane in range(LANES):
             items = weights[min(first + lane, n - 1)]
             for item in range(m):
                 rows[item * LANES + lane] = max(scaled(items, scale, item), 0.0)
         return
-    for lane in range(0, LANES, BLOCK):
-        for column in range(0, m - BLOCK + 1, BLOCK):
+    for lane in range(0, LANES, LANE_BLOCK):
+        for column in range(0, m - LANE_BLOCK + 1, LANE_BLOCK):
             load_block(weights, scale, first + lane, column, lane, rows)
-        if m % BLOCK:  # the last block overlaps the one before
-            load_block(weights, scale, first + lane, m - BLOCK, lane, rows)
+        if m % LANE_BLOCK:  # the last block overlaps the one before
+            load_block(weights, scale, first + lane, m - LANE_BLOCK, lane, rows)
