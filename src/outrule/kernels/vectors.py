@@ -132,7 +132,9 @@ def _load_block(
         for k in range(LANE_BLOCK):
             instance = builder.add(first, code.i64(k))
             instance = builder.select(builder.icmp_signed("<", instance, last), instance, last)
-            values = code.load_from(0, builder.add(builder.mul(instance, m), column))
+            start = builder.add(builder.mul(instance, m), column)
+            code.prefetch(0, builder.add(start, builder.mul(m, code.i64(LANES))))
+            values = code.load_from(0, start)
             values = code.larger(builder.fmul(values, factor), zero)
             finite = builder.fcmp_ordered("<", values, largest)
             block.append(builder.select(finite, values, largest))
@@ -322,6 +324,13 @@ class _Code:
         """The numbers from an index on, as many as there are lanes."""
         place = self._place(array, index, self.vector)
         return self.builder.load(place, align=8, typ=self.vector)
+
+    def prefetch(self, array: int, index: Any) -> None:
+        """Ask for a cache line that will be read next, which need not lie inside the array."""
+        place = self._place(array, index, self.ir.IntType(8))
+        kind = self.ir.FunctionType(self.ir.VoidType(), [place.type, *[self.i32] * 3])
+        call = self.builder.module.declare_intrinsic("llvm.prefetch", (place.type,), kind)
+        self.builder.call(call, [place, self.i32(0), self.i32(3), self.i32(1)])  # read, keep, data
 
     def store(self, value: Any, array: int, row: Any) -> None:
         self.store_at(value, array, self._start(row))
