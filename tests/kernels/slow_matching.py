@@ -1,8 +1,42 @@
 """Slow twins of the matching kernels: brute force, and a check of optimality from the duals."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from outrule.kernels.blossom import Certificate
+from outrule.kernels.blossom import MATE, PARENT, REST, ROW, Z, blossom_chunk, new_scratch
+from outrule.kernels.picking import frozen
+
+
+class Duals(NamedTuple):
+    """A matching with the duals that prove it heaviest, all in integers.
+
+    y[a] + y[b] + (z of the blossoms that hold both a and b) >= doubled[a, b] for every pair, with
+    equality for matched pairs; z >= 0; a blossom with z > 0 has all its vertices but one matched
+    inside. parents[k] is the blossom right around node k, or -1; vertices come before blossoms.
+    """
+
+    mate: np.ndarray
+    doubled: np.ndarray
+    y: np.ndarray
+    z: np.ndarray
+    parents: np.ndarray
+
+
+def blossom_with_duals(weights, u, v, n_nodes) -> Duals:
+    """Match one graph that has an edge > 0, and prove it; an odd n_nodes gets a lone vertex more.
+
+    A mate may be one by an edge of weight 0, which no matching of the library would choose.
+    """
+    m = len(weights)
+    n = max(2, n_nodes + n_nodes % 2)
+    scratch = new_scratch(n)
+    start, count = frozen(np.zeros(1, dtype=np.int64)), frozen(np.array([m], dtype=np.int64))
+    picks = np.empty((1, max(1, n_nodes // 2)), dtype=np.int32)
+    inputs = frozen(weights), frozen(np.ones(m)), frozen(u), frozen(v)
+    blossom_chunk(scratch, *inputs, start, start, count, start, picks)
+    doubled = scratch[ROW : ROW + n, :n]
+    return Duals(scratch[MATE, :n], doubled, scratch[REST, :n], scratch[Z], scratch[PARENT])
 
 
 def best_value(weights, u, v, n_nodes):
@@ -41,23 +75,23 @@ def picks_value(picks, weights, u, v):
     return sum(float(weights[k]) for k in chosen)
 
 
-def blossoms_of(certificate: Certificate):
+def blossoms_of(duals: Duals):
     """The vertices of every blossom, from the parents alone."""
-    n = len(certificate.mate)
+    n = len(duals.mate)
     members: dict[int, set[int]] = {}
     for vertex in range(n):
-        node = int(certificate.parents[vertex])
+        node = int(duals.parents[vertex])
         while node >= 0:
             members.setdefault(node, set()).add(vertex)
-            node = int(certificate.parents[node])
+            node = int(duals.parents[node])
     return members
 
 
-def verify_duals(certificate: Certificate) -> bool:
+def verify_duals(duals: Duals) -> bool:
     """Whether the duals prove the matching heaviest: feasibility and complementary slackness."""
-    mate, doubled, y, z, _ = (np.asarray(part).astype(object) for part in certificate)
+    mate, doubled, y, z, _ = (np.asarray(part).astype(object) for part in duals)
     n = len(mate)
-    blossoms = blossoms_of(certificate)
+    blossoms = blossoms_of(duals)
     partners = mate.tolist()
     if any(partners[partners[a]] != a or partners[a] == a for a in range(n)):
         return False

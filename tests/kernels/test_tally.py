@@ -31,7 +31,7 @@ def test_sums_over_picks_are_exact_for_every_type_and_padding(case, scale):
 def dense_picks(width, n, seed):
     """Values and decisions of three rules of up to two items each, of ``width`` on offer."""
     generator = np.random.default_rng(seed)
-    values = generator.integers(-(2**50), 2**50, size=(width * n, tally.LANES))
+    values = generator.integers(-(2**50), 2**50, size=(width * n, tally.COLUMNS))
     picks = np.argsort(generator.random((3, n, width + 2)))[:, :, :2].transpose(0, 2, 1)
     picks = np.sort(np.where(picks < width, picks, 255), axis=1)  # no pick stands behind all picks
     return values, picks.astype(np.uint8)
@@ -41,9 +41,9 @@ def dense_picks(width, n, seed):
 def test_dense_sums_are_exact(width, n, seed):
     values, picks = dense_picks(width, n, seed)
     offsets = np.arange(n + 1) * width
-    together = np.ones((3, tally.LANES), dtype=np.int64)
+    together = np.ones((3, tally.COLUMNS), dtype=np.int64)
     tally.sum_together(values, width, picks, together)
-    for lane in range(tally.LANES):
+    for lane in range(tally.COLUMNS):
         column, sums = values[:, lane].copy(), np.ones(3, dtype=np.int64)
         tally.sum_over_dense_picks(column, width, picks, sums)
         assert (sums - 1).tolist() == reference.sums_over_picks(column, offsets, picks)
@@ -51,9 +51,9 @@ def test_dense_sums_are_exact(width, n, seed):
 
 
 def test_joint_sums_do_not_depend_on_the_block_of_the_kernel():
-    width, n = 5, tally.CACHE // (8 * tally.LANES * 5) * 2 + 3
+    width, n = 5, tally.CACHE_BYTES // (8 * tally.COLUMNS * 5) * 2 + 3
     values, picks = dense_picks(width, n, 0)
-    together = np.zeros((3, tally.LANES), dtype=np.int64)
+    together = np.zeros((3, tally.COLUMNS), dtype=np.int64)
     tally.sum_together(values, width, picks, together)
     offsets = np.arange(n + 1) * width
     assert together[:, 3].tolist() == reference.sums_over_picks(values[:, 3], offsets, picks)
@@ -83,7 +83,7 @@ def test_the_last_item_of_the_widest_instance_is_no_padding(kind, size):
 
 
 def test_sums_do_not_depend_on_the_block_of_the_kernel():
-    n = 2 * tally.BLOCK + 17
+    n = 2 * tally.INSTANCE_BLOCK + 17
     generator = np.random.default_rng(0)
     values = generator.integers(-(2**40), 2**40, size=3 * n)
     picks = generator.integers(0, 3, size=(2, 1, n)).astype(np.uint8)
@@ -186,7 +186,15 @@ def test_a_span_is_patched_and_nothing_else(kernel, case, data):
         assert written == before[:start] + everywhere[start:stop] + before[stop:]
 
 
-@pytest.mark.parametrize("n", [tally.BLOCK - 1, tally.BLOCK, tally.BLOCK + 1, 2 * tally.BLOCK + 5])
+@pytest.mark.parametrize(
+    "n",
+    [
+        tally.INSTANCE_BLOCK - 1,
+        tally.INSTANCE_BLOCK,
+        tally.INSTANCE_BLOCK + 1,
+        2 * tally.INSTANCE_BLOCK + 5,
+    ],
+)
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
 def test_patches_do_not_depend_on_the_block_of_the_kernel(n, kind):
     generator = np.random.default_rng(n)

@@ -115,7 +115,7 @@ def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[
 
     Cost: that of :func:`audit` each, but the decisions of rules are read once for eight of them.
     """
-    width, lanes, count = part.layout.width, kernels.tally.LANES, len(predictions)
+    width, lanes, count = part.layout.width, kernels.tally.COLUMNS, len(predictions)
     assert width is not None
     if len(part.picks) * part.layout.k < SIDE_BY_SIDE_PICKS * width:
         return threads.run(lambda i: audit(part, predictions[i], problem), count)

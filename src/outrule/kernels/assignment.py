@@ -11,6 +11,7 @@ from outrule.kernels.assignment_dp import (
     assign_ragged_by_subsets,
     subset_work,
 )
+from outrule.kernels.picking import LARGEST
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -23,7 +24,6 @@ HUGE_BITS = int(np.float64(HUGE).view(np.int64))
 SHRINK = 2.0**-64
 # Columns are padded to a multiple of this, LLVM's unrolled SIMD loop over 8-byte numbers.
 WIDTH = 16
-LARGEST = float(np.finfo(np.float64).max)
 
 # Transitions of the subset programme (see subset_work) that take as long as one augmenting path;
 # there is one path per vertex of the smaller side. The programme goes up to 12 x 12 and 8 x 22.

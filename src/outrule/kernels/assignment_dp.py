@@ -18,21 +18,22 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from outrule.kernels.lanes import (
-    BLOCK,
+from outrule.kernels.picking import insert_ascending
+from outrule.kernels.vectors import (
     CUBE,
+    LANE_BLOCK,
     LANES,
     empty_rows,
     load_lanes,
-    prefetch,
     store_best_cube,
     trace_choices,
 )
-from outrule.kernels.picking import insert_ascending
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Positions = NDArray[np.int32]
+Cells = NDArray[np.int32]
+Choices = NDArray[np.int64]
 
 # Enough for the sum of the largest floats of any matching to stay finite.
 SHRINK = 2.0**-8
@@ -54,36 +55,33 @@ def assign_dense_by_subsets(
     """Solve dense instances, LANES at a time."""
     n, m = weights.shape
     tall = n_rows >= n_columns
-    best, profit, choices = _room(min(n_rows, n_columns), max(n_rows, n_columns))
-    large = choices.shape[0]
-    lead = large - max(n_rows, n_columns)
-    step_row, step_column = (1, large) if tall else (large, 1)
-    places = np.empty(m, np.int32)
+    small, large = min(n_rows, n_columns), max(n_rows, n_columns)
+    profit = empty_rows(m + 1, LANES)
+    best, cells, choices = _room(small, large, m)
+    lead = choices.shape[0] - large
     for k in range(m):
-        places[k] = lead + k // n_columns * step_row + k % n_columns * step_column
-    column_of = np.empty(large + 1, np.int64)
+        r, c = k // n_columns, k % n_columns
+        inner, outer = (c, r) if tall else (r, c)
+        cells[inner, lead + outer] = k
+    column_of = np.zeros(choices.shape[0] + 1, np.int64)
     chosen = np.empty(n_rows + 1, np.int32)
     for first in range(0, n, LANES):
-        load_lanes(weights, scale, places, first, profit)
-        used = min(LANES, n - first)
-        for begin in range(0, used, BLOCK):
-            # The weights of the next instances travel to the cache meanwhile.
-            for place in range(0, BLOCK * m, 8):
-                prefetch(weights, (first + LANES + begin) * m + place)
-            _solve(best, profit, begin, choices)
-            for lane in range(begin, min(begin + BLOCK, used)):
-                for t in range(large):
-                    if not tall:
-                        column_of[choices[t, lane - begin]] = t - lead
-                    elif t >= lead:
-                        column_of[t - lead] = choices[t, lane - begin]
-                n_chosen = 0
-                for r in range(n_rows):
-                    chosen[n_chosen] = r * n_columns + column_of[r]
-                    cell = lead + r * step_row + column_of[r] * step_column
-                    n_chosen += profit[cell * LANES + lane] > 0.0
-                for k in range(picks.shape[1]):
-                    picks[first + lane, k] = chosen[k] if k < n_chosen else -1
+        load_lanes(weights, scale, first, profit)
+        _solve(best, profit, cells, choices, min(LANES, n - first))
+        for i in range(first, min(first + LANES, n)):
+            lane, n_chosen = i - first, 0
+            for t in range(choices.shape[0]):
+                if not tall:
+                    column_of[choices[t, lane]] = t - lead
+                elif t >= lead:
+                    column_of[t - lead] = choices[t, lane]
+            for r in range(n_rows):  # without a branch: what is not chosen is written over
+                item = r * n_columns + column_of[r]
+                inside = (column_of[r] >= 0) & (column_of[r] < n_columns)
+                chosen[n_chosen] = item
+                n_chosen += profit[(item if inside else m) * LANES + lane] > 0.0
+            for k in range(picks.shape[1]):
+                picks[i, k] = chosen[k] if k < n_chosen else -1
 
 
 @njit(nogil=True, cache=True)
@@ -112,9 +110,12 @@ def assign_ragged_by_subsets(
             and max(n_rows[order[stop]], n_columns[order[stop]]) == upper
         ):
             stop += 1
-        best, profit, choices = _room(lower, upper)
+        n_cells = max(lower, CUBE) * max(upper, CUBE)
+        profit = empty_rows(n_cells + 1, LANES)
+        best, cells, choices = _room(lower, upper, n_cells)
         large = choices.shape[0]
         lead = large - upper
+        cells[:] = np.arange(n_cells).reshape(cells.shape)
         item_of = np.empty(profit.size, np.int32)
         for first in range(done, stop, LANES):
             used = min(LANES, stop - first)
@@ -122,80 +123,75 @@ def assign_ragged_by_subsets(
             for lane in range(used):
                 i = order[first + lane]
                 tall = n_rows[i] >= n_columns[i]
-                step_row, step_column = (1, large) if tall else (large, 1)
                 for k in range(offsets[i], offsets[i + 1]):
-                    cell = lead + row[k] * step_row + column[k] * step_column
-                    cell = cell * LANES + lane
-                    if weights[k] > profit[cell]:
-                        profit[cell] = weights[k]
-                        item_of[cell] = k - offsets[i]
-            for begin in range(0, used, BLOCK):
-                _solve(best, profit, begin, choices)
-                for lane in range(begin, min(begin + BLOCK, used)):
-                    out = picks[order[first + lane]]
-                    n_chosen = 0
-                    for t in range(large):
-                        cell = (choices[t, lane - begin] * large + t) * LANES + lane
-                        if profit[cell] > 0.0:
-                            insert_ascending(out, n_chosen, item_of[cell])
-                            n_chosen += 1
-                    out[n_chosen:] = -1
+                    inner, outer = (column[k], row[k]) if tall else (row[k], column[k])
+                    place = (inner * large + lead + outer) * LANES + lane
+                    if weights[k] > profit[place]:
+                        profit[place] = weights[k]
+                        item_of[place] = k - offsets[i]
+            _solve(best, profit, cells, choices, used)
+            for lane in range(used):
+                out, n_chosen = picks[order[first + lane]], 0
+                for t in range(large):
+                    place = (choices[t, lane] * large + t) * LANES + lane
+                    if choices[t, lane] < len(cells) and profit[place] > 0.0:
+                        insert_ascending(out, n_chosen, item_of[place])
+                        n_chosen += 1
+                out[n_chosen:] = -1
         done = stop
 
 
 @njit(nogil=True, cache=True)
-def _room(small: int, large: int) -> tuple[Floats, Floats, Integers]:
-    """Allocate best[state][lane], profit[inner][outer][lane] and choices[outer][lane].
+def _room(small: int, large: int, zeros: int) -> tuple[Floats, Cells, Choices]:
+    """Allocate best[state][lane], cells[inner, outer] and choices[outer, lane].
 
-    Both sides get at least CUBE vertices; what pads them earns nothing. Outer vertices are padded
-    in front: reading back ends there, so a pair whose profit is lost in rounding is still
-    preferred to padding. The additional inner vertex `small`, which earns nothing either, stands
-    for a skipped outer vertex.
+    cells says in which row the profit of a pair is; all are in the row `zeros` to begin with. Both
+    sides get at least CUBE vertices; what pads them earns nothing. Outer vertices are padded in
+    front: reading back ends there, so a pair whose profit is lost in rounding is still preferred to
+    padding. The choice `small` stands for a skipped outer vertex.
     """
     small, large = max(small, CUBE), max(large, CUBE)
     # After the states, the zeros that every state without skipped vertices starts from.
-    best = empty_rows(((large - small + 1) << small) + (1 << CUBE), BLOCK)
-    return best, empty_rows((small + 1) * large, LANES), np.empty((large, BLOCK), np.int64)
+    best = empty_rows(((large - small + 1) << small) + (1 << CUBE), LANE_BLOCK)
+    cells = np.full((small, large), zeros, np.int32)
+    return best, cells, np.empty((large, LANES), np.int64)
 
 
 @njit(nogil=True, cache=True)
-def _solve(best: Floats, profit: Floats, begin: int, choices: Integers) -> None:
-    """Find the inner partner of every outer vertex, in BLOCK lanes from `begin` on."""
-    large = choices.shape[0]
-    small = profit.size // (large * LANES) - 1
-    n_states = (large - small + 1) << small
-    last = (n_states - 1) * BLOCK
-    _fill(best, profit, begin, small, large)
+def _solve(best: Floats, profit: Floats, cells: Cells, choices: Choices, lanes: int) -> None:
+    """Find the inner partner of every outer vertex, in the first lanes."""
+    for lane in range(0, lanes, LANE_BLOCK):
+        for _ in range(2):
+            _fill(best, profit, cells, lane)
+            if not _shrink_overflows(best, profit, lane):
+                break
+        trace_choices(best, profit, cells, choices, lane)
+
+
+@njit(nogil=True, cache=True)
+def _shrink_overflows(best: Floats, profit: Floats, first: int) -> bool:
+    """Divide the profits of every lane whose best sum is infinite; say whether there are any."""
     any_overflow = False
-    for lane in range(BLOCK):
+    for k in range(LANE_BLOCK):
         # Every state leads to the last one, which is infinite if any is.
-        if best[last + lane] == np.inf:
+        if best[best.size - ((1 << CUBE) + 1) * LANE_BLOCK + k] == np.inf:
             any_overflow = True
-            for cell in range(begin + lane, profit.size, LANES):
-                profit[cell] *= SHRINK
-    if any_overflow:
-        _fill(best, profit, begin, small, large)
-    trace_choices(best, profit, n_states - 1, begin, large * LANES, small, choices)
+            for place in range(first + k, profit.size, LANES):
+                profit[place] *= SHRINK
+    return any_overflow
 
 
 @njit(nogil=True, cache=True)
-def _fill(best: Floats, profit: Floats, begin: int, small: int, large: int) -> None:
+def _fill(best: Floats, profit: Floats, cells: Cells, lane: int) -> None:
     """Compute the greatest profit of every state."""
-    zeros = (large - small + 1) << small
+    small, large = cells.shape
+    flat, zeros = cells.reshape(-1), (large - small + 1) << small
     for skipped in range(large - small + 1):
         for high in range(1 << (small - CUBE)):
             target = (skipped << small) + (high << CUBE)
             start = target - (1 << small) if skipped else zeros
-            outer = skipped + _size(high)
-            row = begin + outer * LANES
-            store_best_cube(best, profit, start, target, high, row, large * LANES)
-
-
-@njit(nogil=True, cache=True)
-def _size(subset: int) -> int:
-    """Count the elements of a subset."""
-    size = 0
-    while subset:
-        subset &= subset - 1
-        size += 1
-    return size
+            outer, rest = skipped, high
+            while rest:
+                rest &= rest - 1
+                outer += 1
+            store_best_cube(best, profit, flat, lane, start, target, high, outer, large)

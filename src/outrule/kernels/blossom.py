@@ -13,13 +13,12 @@ but the labels changes between events.
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from outrule.kernels.picking import frozen, insert_ascending, scaled
+from outrule.kernels.picking import insert_ascending, scaled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -653,36 +652,3 @@ def blossom_chunk(
             _write_picks(g, values, scale, left, right, picks[i])
         else:
             picks[i, :] = -1
-
-
-class Certificate(NamedTuple):
-    """A matching with the duals that prove it heaviest, all in integers.
-
-    y[a] + y[b] + (z of the blossoms that hold both a and b) >= doubled[a, b] for every pair, with
-    equality for matched pairs; z >= 0; a blossom with z > 0 has all its vertices but one matched
-    inside. parents[k] is the blossom right around node k, or -1; vertices come before blossoms.
-    """
-
-    mate: NDArray[np.int64]
-    doubled: NDArray[np.int64]
-    y: NDArray[np.int64]
-    z: NDArray[np.int64]
-    parents: NDArray[np.int64]
-
-
-def blossom_with_duals(
-    weights: NDArray[np.float64], u: NDArray[np.int32], v: NDArray[np.int32], n_nodes: int
-) -> Certificate:
-    """Match one graph that has an edge > 0, and prove it; an odd n_nodes gets a lone vertex more.
-
-    A mate may be one by an edge of weight 0, which no matching of the library would choose.
-    """
-    m = len(weights)
-    n = max(2, n_nodes + n_nodes % 2)
-    scratch = new_scratch(n)
-    start, count = frozen(np.zeros(1, dtype=np.int64)), frozen(np.array([m], dtype=np.int64))
-    picks = np.empty((1, max(1, n_nodes // 2)), dtype=np.int32)
-    inputs = frozen(weights), frozen(np.ones(m)), frozen(u), frozen(v)
-    blossom_chunk(scratch, *inputs, start, start, count, start, picks)
-    doubled = scratch[ROW : ROW + n, :n]
-    return Certificate(scratch[MATE, :n], doubled, scratch[REST, :n], scratch[Z], scratch[PARENT])

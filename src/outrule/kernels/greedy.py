@@ -11,6 +11,7 @@ from outrule.kernels.picking import insert_ascending, longest
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Positions = NDArray[np.int32]
+Scratch = tuple[Floats, Positions, Floats, Positions]
 
 # Rules that best_dense_rules decides together; 16 AVX2 registers' worth hides the loop overhead.
 RULE_LANES = 64
@@ -136,33 +137,26 @@ def top_dense(weights: Floats, scale: Floats, capacity: int, picks: Positions) -
     """Pick the `capacity` items of largest scale * weight > 0 in every row, first on ties."""
     n, m = weights.shape
     items = np.empty(m)
-    key, order, other_key, other_order = _sort_scratch(m)
+    scratch = _sort_scratch(m)
     for i in range(n):
         for j in range(m):
             items[j] = weights[i, j] * scale[j]
-        _top(items, capacity, key, order, other_key, other_order, picks[i])
+        _top(items, capacity, scratch, picks[i])
 
 
 @njit(nogil=True, cache=True)
 def top_ragged(weights: Floats, offsets: Integers, capacity: int, picks: Positions) -> None:
     """Pick the `capacity` heaviest positive items of every instance, first on ties."""
-    key, order, other_key, other_order = _sort_scratch(longest(offsets))
+    scratch = _sort_scratch(longest(offsets))
     for i in range(offsets.size - 1):
         items = weights[offsets[i] : offsets[i + 1]]
-        _top(items, capacity, key, order, other_key, other_order, picks[i])
+        _top(items, capacity, scratch, picks[i])
 
 
 @njit(nogil=True, cache=True)
-def _top(
-    items: Floats,
-    capacity: int,
-    key: Floats,
-    order: Positions,
-    other_key: Floats,
-    other_order: Positions,
-    picks: Positions,
-) -> None:
+def _top(items: Floats, capacity: int, scratch: Scratch, picks: Positions) -> None:
     """Pick the heaviest positive items of one instance."""
+    key, order, _, _ = scratch
     picks[:] = -1
     if capacity <= 0:
         return
@@ -179,8 +173,7 @@ def _top(
                 place -= 1
             key[place], order[place] = weight, j
     else:
-        count = _sort_positive(items, key, order, other_key, other_order)
-        count = min(count, capacity)
+        count = min(_sort_positive(items, scratch), capacity)
     if count == 0:
         return
     # The chosen items are those not after the last chosen one in the order (-weight, position).
@@ -194,27 +187,22 @@ def _top(
 
 @njit(nogil=True, cache=True)
 def partition_ragged(
-    weights: Floats,
-    offsets: Integers,
-    group: Positions,
-    capacity: Integers,
-    picks: Positions,
+    weights: Floats, offsets: Integers, group: Positions, capacity: Integers, picks: Positions
 ) -> None:
     """Pick the heaviest positive items with at most capacity[g] from each group g."""
     if (capacity <= 1).all():
         _best_of_groups(weights, offsets, group, capacity, picks)
         return
     most = longest(offsets)
-    key, order, other_key, other_order = _sort_scratch(most)
+    scratch = _sort_scratch(most)
     chosen = np.zeros(most, np.bool_)
     left = np.empty(capacity.size, np.int64)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
-        count = _sort_positive(weights[start:stop], key, order, other_key, other_order)
+        count = _sort_positive(weights[start:stop], scratch)
         for j in range(start, stop):  # there may be many more groups than an instance has
             left[group[j]] = capacity[group[j]]
-        for rank in range(count):
-            j = order[rank]
+        for j in scratch[1][:count]:
             g = group[start + j]
             if left[g] > 0:
                 left[g] -= 1
@@ -224,11 +212,7 @@ def partition_ragged(
 
 @njit(nogil=True, cache=True)
 def _best_of_groups(
-    weights: Floats,
-    offsets: Integers,
-    group: Positions,
-    capacity: Integers,
-    picks: Positions,
+    weights: Floats, offsets: Integers, group: Positions, capacity: Integers, picks: Positions
 ) -> None:
     """Pick the heaviest positive item of every group, the first on ties: nothing to sort."""
     heaviest, where = np.empty(capacity.size), np.empty(capacity.size, np.int64)
@@ -298,16 +282,15 @@ def graphic_ragged(
 ) -> None:
     """Pick the maximum-weight forest of positive edges (Kruskal)."""
     most = longest(offsets)
-    key, order, other_key, other_order = _sort_scratch(most)
+    scratch = _sort_scratch(most)
     chosen = np.zeros(most, np.bool_)
-    parent = np.empty(_largest(n_nodes), np.int32)
+    parent = np.empty(n_nodes.max() if n_nodes.size else 0, np.int32)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
-        count = _sort_positive(weights[start:stop], key, order, other_key, other_order)
+        count = _sort_positive(weights[start:stop], scratch)
         for node in range(n_nodes[i]):
             parent[node] = node
-        for rank in range(count):
-            j = order[rank]
+        for j in scratch[1][:count]:
             root_u = _root(parent, u[start + j])
             root_v = _root(parent, v[start + j])
             if root_u != root_v:
@@ -339,15 +322,14 @@ def laminar_ragged(
     -1 means no set (innermost_set) or no parent, and the parents must not form a cycle.
     """
     most = longest(offsets)
-    key, order, other_key, other_order = _sort_scratch(most)
+    scratch = _sort_scratch(most)
     chosen = np.zeros(most, np.bool_)
     left = np.empty_like(capacity_of_set)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
-        count = _sort_positive(weights[start:stop], key, order, other_key, other_order)
+        count = _sort_positive(weights[start:stop], scratch)
         left[:] = capacity_of_set
-        for rank in range(count):
-            j = order[rank]
+        for j in scratch[1][:count]:
             innermost = innermost_set[start + j]
             member = innermost
             while member >= 0 and left[member] > 0:
@@ -373,30 +355,20 @@ def greedy_matching_ragged(
 ) -> None:
     """Pick positive edges from the heaviest down, skipping edges at a used node and loops."""
     most = longest(offsets)
-    key, order, other_key, other_order = _sort_scratch(most)
+    scratch = _sort_scratch(most)
     chosen = np.zeros(most, np.bool_)
-    used = np.empty(_largest(n_nodes), np.bool_)
+    used = np.empty(n_nodes.max() if n_nodes.size else 0, np.bool_)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
-        count = _sort_positive(weights[start:stop], key, order, other_key, other_order)
+        count = _sort_positive(weights[start:stop], scratch)
         used[: n_nodes[i]] = False
-        for rank in range(count):
-            j = order[rank]
+        for j in scratch[1][:count]:
             a, b = u[start + j], v[start + j]
             if not used[a] and not used[b] and a != b:
                 used[a] = True
                 used[b] = True
                 chosen[j] = True
         _write_chosen(chosen[: stop - start], picks[i])
-
-
-@njit(nogil=True, cache=True)
-def _largest(sizes: Integers) -> int:
-    """Return the largest size, 0 if there is none."""
-    largest = 0
-    for i in range(sizes.size):
-        largest = max(largest, sizes[i])
-    return largest
 
 
 @njit(nogil=True, cache=True)
@@ -412,23 +384,17 @@ def _write_chosen(chosen: NDArray[np.bool_], picks: Positions) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _sort_scratch(m: int) -> tuple[Floats, Positions, Floats, Positions]:
-    """Allocate what _sort_positive needs for instances of up to m items."""
+def _sort_scratch(m: int) -> Scratch:
+    """Keys and positions, and as many again, for _sort_positive of up to m items."""
     # Even for few items: _top has a list of its capacity, and _count_sort works in whole vectors.
     room = max(m, SHORT_SORT)
-    return (
-        np.empty(room),
-        np.empty(room, np.int32),
-        np.empty(room),
-        np.empty(room, np.int32),
-    )
+    return np.empty(room), np.empty(room, np.int32), np.empty(room), np.empty(room, np.int32)
 
 
 @njit(nogil=True, cache=True)
-def _sort_positive(
-    items: Floats, key: Floats, order: Positions, other_key: Floats, other_order: Positions
-) -> int:
+def _sort_positive(items: Floats, scratch: Scratch) -> int:
     """Sort the positive items by (-weight, position) into key and order; return their number."""
+    key, order, other_key, other_order = scratch
     count = 0
     for j in range(items.size):
         if items[j] > 0.0:

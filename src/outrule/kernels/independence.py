@@ -8,9 +8,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Positions = NDArray[np.int32]
+
 
 @njit(nogil=True, cache=True)
-def heaviest_first(weights: NDArray[np.float64]) -> NDArray[np.int64]:
+def heaviest_first(weights: Floats) -> Integers:
     """Positions of positive weights, heaviest first, the first of equals first."""
     order = np.argsort(-weights, kind="mergesort")
     n_positive = 0
@@ -21,13 +25,13 @@ def heaviest_first(weights: NDArray[np.float64]) -> NDArray[np.int64]:
 
 @njit(nogil=True, cache=True)
 def transversal_ragged(
-    weights: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    item: NDArray[np.int32],
-    set_offsets: NDArray[np.int64],
-    sets: NDArray[np.int32],
+    weights: Floats,
+    offsets: Integers,
+    item: Positions,
+    set_offsets: Integers,
+    sets: Positions,
     n_sets: int,
-    picks: NDArray[np.int32],
+    picks: Positions,
 ) -> None:
     """Greedy over items that can still be given distinct sets.
 
@@ -71,12 +75,12 @@ def transversal_ragged(
 
 @njit(nogil=True, cache=True)
 def linear_ragged(
-    weights: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    item: NDArray[np.int32],
-    vectors: NDArray[np.float64],
+    weights: Floats,
+    offsets: Integers,
+    item: Positions,
+    vectors: Floats,
     tolerance: float,
-    picks: NDArray[np.int32],
+    picks: Positions,
 ) -> None:
     """Greedy over items whose vectors, ``vectors[e]``, are linearly independent over the reals."""
     dimension = vectors.shape[1]
@@ -102,6 +106,6 @@ def linear_ragged(
 
 
 @njit(nogil=True, cache=True)
-def _write(positions: NDArray[np.int64], row: NDArray[np.int32]) -> Any:
+def _write(positions: Integers, row: Positions) -> Any:
     row[: len(positions)] = positions
     row[len(positions) :] = -1

@@ -7,17 +7,16 @@ from outrule.kernels.blossom import blossom_chunk, new_scratch
 from outrule.kernels.matching_dp import subset_dense, subset_plan, subset_ragged
 from outrule.kernels.picking import frozen
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Positions = NDArray[np.int32]
+
 # Up to here the subset recursion is faster than the blossom search (both measured on full graphs).
 LARGEST_SUBSET_PLAN = 18
 
 
 def match_dense(
-    weights: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    u: NDArray[np.int32],
-    v: NDArray[np.int32],
-    n_nodes: int,
-    picks: NDArray[np.int32],
+    weights: Floats, scale: Floats, u: Positions, v: Positions, n_nodes: int, picks: Positions
 ) -> None:
     """Match every row of weights * scale; item k of every row is the edge (u[k], v[k]).
 
@@ -38,12 +37,12 @@ def match_dense(
 
 
 def match_ragged(
-    weights: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    u: NDArray[np.int32],
-    v: NDArray[np.int32],
-    n_nodes: NDArray[np.int64],
-    picks: NDArray[np.int32],
+    weights: Floats,
+    offsets: Integers,
+    u: Positions,
+    v: Positions,
+    n_nodes: Integers,
+    picks: Positions,
 ) -> None:
     """As match_dense for instances of different graphs.
 
@@ -67,14 +66,14 @@ def match_ragged(
 
 
 def _match_large(
-    weights: NDArray[np.float64],
-    scale: NDArray[np.float64],
-    u: NDArray[np.int32],
-    v: NDArray[np.int32],
-    shape: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
-    which: NDArray[np.int64],
+    weights: Floats,
+    scale: Floats,
+    u: Positions,
+    v: Positions,
+    shape: tuple[Integers, Integers, Integers],
+    which: Integers,
     n_nodes: int,
-    picks: NDArray[np.int32],
+    picks: Positions,
 ) -> None:
     scratch = new_scratch(n_nodes + n_nodes % 2)
     inputs = frozen(weights), frozen(scale), frozen(u), frozen(v)

@@ -7,8 +7,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from outrule.kernels.lanes import LANES, empty_rows, load_lanes, prefetch, store_best_sum
 from outrule.kernels.picking import insert_ascending, scaled
+from outrule.kernels.vectors import LANES, empty_rows, load_lanes, store_best_sum
 
 # Enough for the sum of the largest floats of any matching to stay finite.
 SHRINK = 2.0**-8
@@ -19,7 +19,7 @@ Small = NDArray[np.int32]
 Choices = NDArray[np.int8]
 
 
-class Plan(NamedTuple):
+class SubsetPlan(NamedTuple):
     """The recursion f(S) = max over j of w(i, j) + f(S - i - j), i the lowest vertex of S.
 
     Rows 0 .. n_pairs - 1 hold the weights of the pairs in lexicographic order. A set of two
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 
 @cache
-def subset_plan(n_nodes: int) -> Plan:
+def subset_plan(n_nodes: int) -> SubsetPlan:
     """The plan for graphs on n_nodes vertices; an odd count gets a vertex without edges."""
     n = max(2, n_nodes + n_nodes % 2)
     half = n // 2
@@ -62,7 +62,7 @@ def subset_plan(n_nodes: int) -> Plan:
         rests[k] += first_row[k - 1] if k > 2 else 0
     order = range(2, half + 1)
     nothing = np.empty(0, dtype=np.int64)
-    return Plan(
+    return SubsetPlan(
         n,
         int(first_row[half + 1]),
         np.concatenate([nothing, *(pairs[k].ravel() for k in order)]).astype(np.int32),
@@ -73,53 +73,52 @@ def subset_plan(n_nodes: int) -> Plan:
 
 
 @njit(nogil=True, cache=True)
-def _fill_rows(
-    plan: Plan, rows: Floats, choices: Choices, upcoming: Floats, place: int, end: int
-) -> None:
-    """Run the recursion for LANES instances whose pair weights are in place.
-
-    Meanwhile the weights of the next instances, upcoming.flat[place:end], travel to the cache.
-    """
-    left, right = plan.pair_rows, plan.rest_rows
-    for k in range(2, plan.n_vertices // 2 + 1):
-        n_steps = 2 * k - 1
-        begin = plan.first_step[k]
-        for row in range(plan.first_row[k], plan.first_row[k + 1]):
-            store_best_sum(rows, choices, left, right, begin, begin + n_steps, row)
-            begin += n_steps
-            if place < end:
-                prefetch(upcoming, place)
-                place += 8
+def _row_numbers(plan: SubsetPlan, items: Small, n_items: int) -> tuple[Small, Small]:
+    """The two rows of every step: item e has row e, then come the sets, then a row of zeros."""
+    n_rows = plan.n_rows - items.size + n_items
+    rows = np.arange(n_rows - plan.n_rows, n_rows).astype(np.int32)
+    for pair in range(items.size):
+        rows[pair] = items[pair] if items[pair] >= 0 else n_rows
+    if (rows == np.arange(plan.n_rows)).all():  # every pair is its own item
+        return plan.pair_rows, plan.rest_rows
+    return rows[plan.pair_rows], rows[plan.rest_rows]
 
 
 @njit(nogil=True, cache=True)
-def _shrink_overflows(plan: Plan, rows: Floats) -> bool:
+def _solve(
+    plan: SubsetPlan, left: Small, right: Small, rows: Floats, choices: Choices, chosen: Integers
+) -> None:
+    """Write the pairs of every lane's best matching, by ascending lower vertex, (lanes, n / 2)."""
+    half, first = plan.n_vertices // 2, rows.size // LANES - 1 - plan.n_rows
+    for _ in range(2):
+        begin, target = 0, first + plan.first_row[2]
+        for k in range(2, half + 1):
+            for _ in range(plan.first_row[k], plan.first_row[k + 1]):
+                end = begin + 2 * k - 1
+                store_best_sum(rows, choices, left, right, begin, end, target)
+                begin, target = end, target + 1
+        if not _shrink_overflows(rows):
+            break
+    at = np.full(LANES, plan.n_rows - 1)
+    for k in range(half, 1, -1):
+        for lane in range(LANES):  # lanes do not wait for each other
+            step = plan.first_step[k] + (at[lane] - plan.first_row[k]) * (2 * k - 1)
+            step += choices[(first + at[lane]) * LANES + lane]
+            chosen[lane, half - k] = plan.pair_rows[step]
+            at[lane] = plan.rest_rows[step]
+    chosen[:, half - 1] = at
+
+
+@njit(nogil=True, cache=True)
+def _shrink_overflows(rows: Floats) -> bool:
     """Divide the weights of every lane whose best sum is infinite; say whether there are any."""
-    n_pairs = plan.n_vertices * (plan.n_vertices - 1) // 2
     any_overflow = False
     for lane in range(LANES):
-        if rows[(plan.n_rows - 1) * LANES + lane] == np.inf:
+        if rows[rows.size - 2 * LANES + lane] == np.inf:
             any_overflow = True
-            for pair in range(n_pairs):
-                rows[pair * LANES + lane] *= SHRINK
+            for place in range(lane, rows.size, LANES):
+                rows[place] *= SHRINK
     return any_overflow
-
-
-@njit(nogil=True, cache=True)
-def _trace(plan: Plan, rows: Floats, choices: Choices, lane: int, chosen: Integers) -> int:
-    """Write the pairs of one lane's best matching, by ascending lower vertex; return how many."""
-    row = np.int64(plan.n_rows - 1)
-    n_chosen = 0
-    for k in range(plan.n_vertices // 2, 1, -1):
-        step = plan.first_step[k] + (row - plan.first_row[k]) * (2 * k - 1)
-        step += choices[row * LANES + lane]
-        pair = np.int64(plan.pair_rows[step])
-        chosen[n_chosen] = pair
-        n_chosen += rows[pair * LANES + lane] > 0.0
-        row = np.int64(plan.rest_rows[step])
-    chosen[n_chosen] = row
-    n_chosen += rows[row * LANES + lane] > 0.0
-    return int(n_chosen)
 
 
 @njit(nogil=True, cache=True)
@@ -140,69 +139,65 @@ def _pair_row(a: int, b: int, n_vertices: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _place_items(u: Small, v: Small, plan: Plan) -> tuple[Small, Small, Small, bool]:
-    """Where the items of a shared graph go: places, items, twins and whether there are twins.
+def _place_items(u: Small, v: Small, plan: SubsetPlan) -> tuple[Small, Small, bool]:
+    """The first item of every pair, the next item parallel to every item, and if there are any.
 
-    Item e lands in row places[e]: the row of its pair if it is the first item of that pair, which
-    makes items[pair] = e, else a spare row from plan.n_rows on. twins[e] is the next item parallel
-    to e, or -1.
+    -1 is no item.
     """
-    places = np.empty(len(u), dtype=np.int32)
     twins = np.full(len(u), -1, dtype=np.int32)
     items = np.full(plan.n_vertices * (plan.n_vertices - 1) // 2, -1, dtype=np.int32)
     latest = items.copy()
     any_twins = False
     for item in range(len(u)):
-        places[item] = plan.n_rows + item
         if u[item] != v[item]:
             pair = _pair_row(u[item], v[item], plan.n_vertices)
             if items[pair] < 0:
                 items[pair] = item
-                places[item] = pair
             else:
                 twins[latest[pair]] = item
                 any_twins = True
             latest[pair] = item
-    return places, items, twins, any_twins
+    return items, twins, any_twins
 
 
 @njit(nogil=True, cache=True)
-def _merge_twins(places: Small, items: Small, twins: Small, rows: Floats) -> None:
-    """Give every pair the weight of its heaviest item."""
-    for pair in range(len(items)):
-        item = items[pair]
+def _merge_twins(items: Small, twins: Small, rows: Floats) -> None:
+    """Give the first item of every pair the weight of the heaviest."""
+    for first in items:
+        item = first
         while item >= 0 and twins[item] >= 0:
             item = twins[item]
             for lane in range(LANES):
-                value = rows[places[item] * LANES + lane]
-                rows[pair * LANES + lane] = max(rows[pair * LANES + lane], value)
+                place = first * LANES + lane
+                rows[place] = max(rows[place], rows[item * LANES + lane])
 
 
 @njit(nogil=True, cache=True)
 def subset_dense(
-    weights: Floats, scale: Floats, u: Small, v: Small, plan: Plan, picks: Small
+    weights: Floats, scale: Floats, u: Small, v: Small, plan: SubsetPlan, picks: Small
 ) -> None:
     """Match every row of weights * scale, whose item e is the edge (u[e], v[e])."""
     n, m = weights.shape
-    places, items, twins, any_twins = _place_items(u, v, plan)
-    rows = empty_rows(plan.n_rows + m, LANES)
-    choices = np.zeros(plan.n_rows * LANES, dtype=np.int8)
-    chosen = np.empty(plan.n_vertices // 2 + 1, dtype=np.int64)
+    items, twins, any_twins = _place_items(u, v, plan)
+    left, right = _row_numbers(plan, items, m)
+    rows = empty_rows(plan.n_rows - items.size + m + 1, LANES)
+    choices = np.zeros(rows.size, dtype=np.int8)
+    chosen = np.empty((LANES, plan.n_vertices // 2), dtype=np.int64)
     for first in range(0, n, LANES):
-        load_lanes(weights, scale, places, first, rows)
+        load_lanes(weights, scale, first, rows)
         if any_twins:
-            _merge_twins(places, items, twins, rows)
-        upcoming = (first + LANES) * m
-        _fill_rows(plan, rows, choices, weights, upcoming, upcoming + LANES * m)
-        if _shrink_overflows(plan, rows):
-            _fill_rows(plan, rows, choices, weights, 0, 0)
-        for lane in range(min(LANES, n - first)):
-            row = picks[first + lane]
-            n_chosen = _trace(plan, rows, choices, lane, chosen)
-            for k in range(n_chosen):
-                item = _heaviest(weights[first + lane], scale, items[chosen[k]], twins)
-                insert_ascending(row, k, item)
-            row[n_chosen:] = -1
+            _merge_twins(items, twins, rows)
+        _solve(plan, left, right, rows, choices, chosen)
+        for i in range(first, min(first + LANES, n)):
+            row, lane, n_picks = picks[i], i - first, 0
+            for pair in chosen[lane]:
+                item = items[pair]
+                if item >= 0 and rows[item * LANES + lane] > 0.0:
+                    if any_twins:
+                        item = _heaviest(weights[i], scale, item, twins)
+                    insert_ascending(row, n_picks, item)
+                    n_picks += 1
+            row[n_picks:] = -1
 
 
 @njit(nogil=True, cache=True)
@@ -228,27 +223,27 @@ def subset_ragged(
     u: Small,
     v: Small,
     which: Integers,
-    plan: Plan,
+    plan: SubsetPlan,
     picks: Small,
 ) -> None:
     """Match the instances `which`, none of which has more vertices than the plan."""
-    rows = empty_rows(plan.n_rows, LANES)
-    choices = np.zeros(plan.n_rows * LANES, dtype=np.int8)
+    rows = empty_rows(plan.n_rows + 1, LANES)
+    choices = np.zeros(rows.size, dtype=np.int8)
     n_pairs = plan.n_vertices * (plan.n_vertices - 1) // 2
     items = np.zeros(n_pairs * LANES, dtype=np.int32)
-    chosen = np.empty(plan.n_vertices // 2 + 1, dtype=np.int64)
+    chosen = np.empty((LANES, plan.n_vertices // 2), dtype=np.int64)
     for first in range(0, len(which), LANES):
         group = which[first : first + LANES]
         rows[: n_pairs * LANES] = 0.0
         for lane in range(len(group)):
             own = slice(offsets[group[lane]], offsets[group[lane] + 1])
             _load_ragged(weights[own], u[own], v[own], plan.n_vertices, lane, rows, items)
-        _fill_rows(plan, rows, choices, weights, 0, 0)
-        if _shrink_overflows(plan, rows):
-            _fill_rows(plan, rows, choices, weights, 0, 0)
+        _solve(plan, plan.pair_rows, plan.rest_rows, rows, choices, chosen)
         for lane in range(len(group)):
-            row = picks[group[lane]]
-            n_chosen = _trace(plan, rows, choices, lane, chosen)
-            for k in range(n_chosen):
-                insert_ascending(row, k, items[chosen[k] * LANES + lane])
-            row[n_chosen:] = -1
+            row, n_picks = picks[group[lane]], 0
+            for pair in chosen[lane]:
+                place = pair * LANES + lane
+                if rows[place] > 0.0:
+                    insert_ascending(row, n_picks, items[place])
+                    n_picks += 1
+            row[n_picks:] = -1

@@ -10,26 +10,30 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from outrule.kernels import lanes
-from outrule.kernels.lanes import add_rows
 from outrule.kernels.picking import longest
 
-LANES = lanes.BLOCK  # columns of values that are summed together: a row of them is one vector
-BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
-FEW = 64  # instances that stay in the nearest cache with all their items
-GROUP = 16  # items of which the largest is kept
-CACHE = 1 << 18  # bytes of such rows that stay in cache while all rules are summed
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+Picks = NDArray[np.integer]
+Positions = NDArray[np.int32]
+
+COLUMNS = 8  # of values that are summed together: a row of them is one vector
+INSTANCE_BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
+NEAR_BLOCK = 64  # instances that stay in the nearest cache with all their items
+ITEM_GROUP = 16  # items of which the largest is kept
+CACHE_BYTES = 1 << 18  # bytes of such rows that stay in cache while all rules are summed
 
 
 @njit(nogil=True, cache=True)
 def residuals(
-    prediction: NDArray[np.float64],
-    outcome: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    weight: NDArray[np.float64],
+    prediction: Floats,
+    outcome: Floats,
+    offsets: Integers,
+    weight: Floats,
     span: float,
     bits: int,
-    residual: NDArray[np.int64],
+    residual: Integers,
 ) -> np.int64:
     """Write weight * (outcome - prediction) in units of span / 2**bits; return the sum of squares.
 
@@ -46,19 +50,14 @@ def residuals(
 
 
 @njit(nogil=True, cache=True)
-def sum_over_picks(
-    values: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    picks: NDArray[np.integer],
-    sums: NDArray[np.int64],
-) -> None:
+def sum_over_picks(values: Integers, offsets: Integers, picks: Picks, sums: Integers) -> None:
     """Add to ``sums[r]`` the values of the items that ``picks[r]`` of shape (k, n) chooses.
 
     Where an instance has no j-th pick stands a number that is no position of it.
     """
     n_rules, k, n = picks.shape
-    for first in range(0, n, BLOCK):
-        last = min(first + BLOCK, n)
+    for first in range(0, n, INSTANCE_BLOCK):
+        last = min(first + INSTANCE_BLOCK, n)
         for r in range(n_rules):
             total = np.int64(0)
             for j in range(k):
@@ -70,13 +69,11 @@ def sum_over_picks(
 
 
 @njit(nogil=True, cache=True)
-def sum_over_dense_picks(
-    values: NDArray[np.int64], width: int, picks: NDArray[np.integer], sums: NDArray[np.int64]
-) -> None:
+def sum_over_dense_picks(values: Integers, width: int, picks: Picks, sums: Integers) -> None:
     """As sum_over_picks where every instance has ``width`` items: no offsets to read."""
     n_rules, k, n = picks.shape
-    for first in range(0, n, BLOCK):
-        last = min(first + BLOCK, n)
+    for first in range(0, n, INSTANCE_BLOCK):
+        last = min(first + INSTANCE_BLOCK, n)
         for r in range(n_rules):
             total = np.int64(0)
             for j in range(k):
@@ -88,32 +85,37 @@ def sum_over_dense_picks(
 
 
 @njit(nogil=True, cache=True)
-def sum_together(
-    values: NDArray[np.int64], width: int, picks: NDArray[np.integer], sums: NDArray[np.int64]
-) -> None:
-    """As sum_over_dense_picks for several columns of values, (n_items, LANES), at once.
+def sum_together(values: Integers, width: int, picks: Picks, sums: Integers) -> None:
+    """As sum_over_dense_picks for several columns of values, (n_items, COLUMNS), at once.
 
     Every decision is read once for all of them, and a row of values is one vector.
     """
     n_rules, k, n = picks.shape
-    flat_values, flat_picks, flat_sums = values.ravel(), picks.ravel(), sums.ravel()
-    few = max(1, CACHE // (8 * LANES * width))
+    flat = values.reshape(-1)
+    few = max(1, CACHE_BYTES // (8 * COLUMNS * width))
     for first in range(0, n, few):
-        last = min(first + few, n)
         for r in range(n_rules):
             for j in range(k):
-                row = (r * k + j) * n
-                begin, end = row + first, row + last
-                add_rows(flat_values, flat_picks, begin, end, first, width, flat_sums, r * LANES)
+                theirs = picks[r, j, first : first + few]
+                s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.int64(0)
+                for i in range(theirs.size):
+                    position = np.int64(theirs[i])
+                    if position < width:
+                        start = ((first + i) * width + position) * COLUMNS
+                        row = flat[start : start + COLUMNS]
+                        s0, s1, s2, s3 = s0 + row[0], s1 + row[1], s2 + row[2], s3 + row[3]
+                        s4, s5, s6, s7 = s4 + row[4], s5 + row[5], s6 + row[6], s7 + row[7]
+                for c, total in enumerate((s0, s1, s2, s3, s4, s5, s6, s7)):
+                    sums[r, c] += total
 
 
 @njit(nogil=True, cache=True)
 def patch_box(
-    prediction: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    picks: NDArray[np.integer],
-    order: NDArray[np.int64],
-    steps: NDArray[np.float64],
+    prediction: Floats,
+    offsets: Integers,
+    picks: Picks,
+    order: Integers,
+    steps: Floats,
     box: tuple[float, float],
     span: tuple[int, int],
 ) -> None:
@@ -123,8 +125,8 @@ def patch_box(
     """
     k = picks.shape[1]
     low, high = box
-    for first in range(span[0], span[1], BLOCK):
-        last = min(first + BLOCK, span[1])
+    for first in range(span[0], span[1], INSTANCE_BLOCK):
+        last = min(first + INSTANCE_BLOCK, span[1])
         for t in range(len(order)):
             for j in range(k):
                 for i in range(first, last):
@@ -136,18 +138,18 @@ def patch_box(
 
 @njit(nogil=True, cache=True)
 def patch_dense_box(
-    prediction: NDArray[np.float64],
+    prediction: Floats,
     width: int,
-    picks: NDArray[np.integer],
-    order: NDArray[np.int64],
-    steps: NDArray[np.float64],
+    picks: Picks,
+    order: Integers,
+    steps: Floats,
     box: tuple[float, float],
     span: tuple[int, int],
 ) -> None:
     """As patch_box where every instance has ``width`` items: no offsets to read."""
     low, high = box
-    for first in range(span[0], span[1], BLOCK):
-        last = min(first + BLOCK, span[1])
+    for first in range(span[0], span[1], INSTANCE_BLOCK):
+        last = min(first + INSTANCE_BLOCK, span[1])
         for t in range(len(order)):
             step = steps[t]
             for j in range(picks.shape[1]):
@@ -161,17 +163,17 @@ def patch_dense_box(
 
 @njit(nogil=True, cache=True)
 def patch_ledger(
-    prediction: NDArray[np.float64],
-    residual: NDArray[np.int64],
-    outcome: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    picks: NDArray[np.integer],
+    prediction: Floats,
+    residual: Integers,
+    outcome: Floats,
+    offsets: Integers,
+    picks: Picks,
     step: float,
     integer_step: int,
     box: tuple[float, float],
     bits: int,
     span: tuple[int, int],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Integers, Integers]:
     """Move the items of ``picks`` (k, n) by one step, and their integer residuals with them.
 
     Returns one row (instance, position, amount) for every item whose residual changed by another
@@ -205,18 +207,18 @@ def patch_ledger(
 
 @njit(nogil=True, cache=True)
 def patch_simplex(
-    prediction: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    picks: NDArray[np.integer],
-    order: NDArray[np.int64],
-    steps: NDArray[np.float64],
-    frozen: NDArray[np.bool_],
+    prediction: Floats,
+    offsets: Integers,
+    picks: Picks,
+    order: Integers,
+    steps: Floats,
+    frozen: Marks,
     span: tuple[int, int],
 ) -> None:
     """As patch_box for decisions of one item; touched instances are projected on the simplex."""
     room = np.empty(longest(offsets[span[0] : span[1] + 1]))
-    for first in range(span[0], span[1], BLOCK):
-        last = min(first + BLOCK, span[1])
+    for first in range(span[0], span[1], INSTANCE_BLOCK):
+        last = min(first + INSTANCE_BLOCK, span[1])
         for t in range(len(order)):
             for i in range(first, last):
                 position = np.int64(picks[order[t], 0, i])
@@ -228,11 +230,11 @@ def patch_simplex(
 
 @njit(nogil=True, cache=True)
 def patch_best(
-    prediction: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    picks: NDArray[np.integer],
-    order: NDArray[np.int64],
-    steps: NDArray[np.float64],
+    prediction: Floats,
+    offsets: Integers,
+    picks: Picks,
+    order: Integers,
+    steps: Floats,
     box: tuple[float, float],
     span: tuple[int, int],
 ) -> None:
@@ -242,12 +244,12 @@ def patch_best(
     The largest of every group of items is kept, so the largest of all is found among few.
     """
     low, high = box
-    most = np.empty((FEW, n_groups(longest(offsets[span[0] : span[1] + 1]))))
-    for first in range(span[0], span[1], FEW):
-        last = min(first + FEW, span[1])
+    most = np.empty((NEAR_BLOCK, n_groups(longest(offsets[span[0] : span[1] + 1]))))
+    for first in range(span[0], span[1], NEAR_BLOCK):
+        last = min(first + NEAR_BLOCK, span[1])
         for i in range(first, last):
             for group in range(n_groups(offsets[i + 1] - offsets[i])):
-                begin = offsets[i] + group * GROUP
+                begin = offsets[i] + group * ITEM_GROUP
                 most[i - first, group] = largest_of(prediction, begin, offsets[i + 1])
         for t in range(len(order)):
             rule, step = order[t], steps[t]
@@ -255,14 +257,14 @@ def patch_best(
                 start, stop = offsets[i], offsets[i + 1]
                 if rule >= 0:
                     position = np.int64(picks[rule, 0, i])
-                    place, group = start + position, int(position // GROUP)
+                    place, group = start + position, int(position // ITEM_GROUP)
                 else:
                     tops, group = most[i - first], 0
                     largest = tops[0]
                     for other in range(1, n_groups(stop - start)):
                         group = other if tops[other] > largest else group
                         largest = tops[other] if tops[other] > largest else largest
-                    place = start + group * GROUP
+                    place = start + group * ITEM_GROUP
                     while prediction[place] != largest:
                         place += 1
                 before = prediction[place]
@@ -272,32 +274,28 @@ def patch_best(
                     if after > most[i - first, group]:
                         most[i - first, group] = after
                 elif before == most[i - first, group]:
-                    most[i - first, group] = largest_of(prediction, start + group * GROUP, stop)
+                    most[i - first, group] = largest_of(
+                        prediction, start + group * ITEM_GROUP, stop
+                    )
 
 
 @njit(nogil=True, cache=True)
 def n_groups(n_items: int) -> int:
     """How many groups hold so many items."""
-    return (n_items + GROUP - 1) // GROUP
+    return (n_items + ITEM_GROUP - 1) // ITEM_GROUP
 
 
 @njit(nogil=True, cache=True)
-def largest_of(prediction: NDArray[np.float64], first: int, stop: int) -> float:
+def largest_of(prediction: Floats, first: int, stop: int) -> float:
     """The largest prediction of the group of items that begins here, found without a branch."""
     most = prediction[first]
-    for j in range(first + 1, min(first + GROUP, stop)):
+    for j in range(first + 1, min(first + ITEM_GROUP, stop)):
         most = prediction[j] if prediction[j] > most else most
     return float(most)
 
 
 @njit(nogil=True, cache=True)
-def project_simplex(
-    values: NDArray[np.float64],
-    frozen: NDArray[np.bool_],
-    start: int,
-    stop: int,
-    room: NDArray[np.float64],
-) -> None:
+def project_simplex(values: Floats, frozen: Marks, start: int, stop: int, room: Floats) -> None:
     """The nearest point of the simplex, in place; frozen entries stay (Held et al. 1974).
 
     ``room`` holds the free entries in descending order.
@@ -306,12 +304,12 @@ def project_simplex(
     for j in range(start, stop):
         if not frozen[j]:
             at = n
-            while n < GROUP and at > 0 and room[at - 1] < values[j]:
+            while n < ITEM_GROUP and at > 0 and room[at - 1] < values[j]:
                 room[at] = room[at - 1]
                 at -= 1
             room[at] = values[j]
             n += 1
-    if n > GROUP:
+    if n > ITEM_GROUP:
         room[:n] = np.sort(room[:n])[::-1]
     total, shift = 0.0, 0.0
     for rank in range(1, n + 1):
@@ -326,9 +324,7 @@ def project_simplex(
 
 
 @njit(nogil=True, cache=True)
-def project_simplices(
-    prediction: NDArray[np.float64], offsets: NDArray[np.int64], frozen: NDArray[np.bool_]
-) -> None:
+def project_simplices(prediction: Floats, offsets: Integers, frozen: Marks) -> None:
     """Project every instance that is off the simplex by more than rounding."""
     room = np.empty(longest(offsets))
     for i in range(len(offsets) - 1):
@@ -342,9 +338,7 @@ def project_simplices(
 
 
 @njit(nogil=True, cache=True)
-def mark_picks(
-    picks: NDArray[np.int32], offsets: NDArray[np.int64], marks: NDArray[np.bool_]
-) -> None:
+def mark_picks(picks: Positions, offsets: Integers, marks: Marks) -> None:
     """Mark the items that ``picks`` (n, k) chooses; -1 is no pick."""
     for i in range(picks.shape[0]):
         for j in range(picks.shape[1]):
@@ -354,12 +348,12 @@ def mark_picks(
 
 @njit(nogil=True, cache=True)
 def compact_and_sum(
-    picks: NDArray[np.int32],
-    offsets: NDArray[np.int64],
-    residual: NDArray[np.int64],
-    movable: NDArray[np.int64],
+    picks: Positions,
+    offsets: Integers,
+    residual: Integers,
+    movable: Integers,
     unit: int,
-    own: NDArray[np.integer],
+    own: Picks,
     span: tuple[int, int],
 ) -> tuple[np.int64, np.int64]:
     """Write decisions (n, k) as small numbers (k, n); return their residual and movable weight.
@@ -379,11 +373,7 @@ def compact_and_sum(
 
 @njit(nogil=True, cache=True)
 def best_with_margin(
-    prediction: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    which: NDArray[np.int64],
-    best: NDArray[np.int32],
-    margin: NDArray[np.float64],
+    prediction: Floats, offsets: Integers, which: Integers, best: Positions, margin: Floats
 ) -> None:
     """The item of largest prediction in these instances, and how far ahead of the next it is."""
     for i in which:
@@ -398,12 +388,8 @@ def best_with_margin(
 
 @njit(nogil=True, cache=True)
 def shrink_margins(
-    margin: NDArray[np.float64],
-    best: NDArray[np.int32],
-    picks: NDArray[np.integer],
-    step: float,
-    least: float,
-) -> NDArray[np.int64]:
+    margin: Floats, best: Positions, picks: Picks, step: float, least: float
+) -> Integers:
     """Let every margin know of a step; return the instances whose best item may have changed.
 
     Raising the best item, or lowering another, keeps it the best: the margin only shrinks where
