@@ -28,8 +28,9 @@ def fit(
     """Calibrate predictions against rules.
 
     The table has one row per item, with its prediction and its outcome; the spec names the columns
-    and the rules. On the predictions of the model, the plain optimiser is at least as good as the
-    best rule, minus at most epsilon: certify that on later data before you rely on it.
+    and the rules. Fitting changes the predictions until the plain optimiser on them is at least as
+    good as the best rule on this table, minus at most epsilon. Certify it on later data before you
+    rely on it.
 
     \b
     outrule fit past.parquet --spec spec.toml -o model.json

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
 TABLE = Annotated[str, typer.Argument(help='New rows, with outcomes; "-" reads standard input.')]
 FILE = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
-JSON = Annotated[bool, typer.Option("--json", help="Print the content as JSON.")]
+JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 LEVEL = Annotated[float, typer.Option(help="Probability that all bounds hold at once.")]
 
 
