@@ -1,4 +1,4 @@
-"""Confidence: observations of bounded range enter, a mean with its bounds leaves."""
+"""Confidence bounds for a weighted mean: valid at finite n by betting, and approximate ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from outrule.data.instances import Instances
+from outrule.errors import DataError, refuse_argument
+from outrule.kernels.betting import CAP, evidence, lower_bound
 from outrule.types import Floats, Integers
 
 
@@ -19,87 +21,168 @@ class Estimate(NamedTuple):
     lower: float
     upper: float
 
-    def within(self, low: float, high: float) -> Estimate:
-        """The same, cut to where the true mean can only be."""
-        return Estimate(self.mean, max(self.lower, low), min(self.upper, high))
+
+class Range(NamedTuple):
+    """What the value of one instance can be."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
     """What counts as one independent observation: an instance, or a whole cluster.
 
-    The mean over instances, by their weights, is the plain mean of ``of(values)``. An observation
-    is its own mean value times its share of the weight, ``largest`` being the largest share; given
-    the shares, observations are independent and bounded by ``largest`` times the range of a value.
+    Observation i has weight ``W_i`` (the sum over its instances) and, for any value v per instance,
+    ``D_i``, the weighted sum of v. What is estimated is the population's ratio E[D] / E[W].
+
+    A lower bound t for it is a test of E[D - tW] <= 0. Betting needs ``D - tW`` bounded below,
+    which is so where v has a range and W is at most ``largest``. No finite n bounds the ratio
+    without that: rare heavy observations that the sample lacks can move it anywhere. So ``largest``
+    is a declared number, or that of observations that all weigh the same by construction
+    (instances without weights); else it is only the largest seen, and ``declared`` is False.
+
+    The bets are made in an order that no outcome has a say in: observations are numbered by their
+    place (clusters by their sorted names), and sorted by the splitmix64 hash of the number.
     """
 
-    group: Integers
+    group: Integers  # the place of every instance's observation in the order; -1 without weight
     weight: Floats
-    n: int
+    total: Floats  # W, shape (n,)
     largest: float
+    declared: bool
 
     @classmethod
-    def from_instances(cls, instances: Instances) -> Observations:
+    def from_instances(cls, instances: Instances, max_weight: float | None = None) -> Observations:
         """Clusters where the instances have them, else the instances."""
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
         cluster = np.arange(len(instances)) if instances.cluster is None else instances.cluster
-        names, group = np.unique(cluster[weight > 0], return_inverse=True)
-        full = np.full(len(instances), -1)
-        full[weight > 0] = group
-        n = len(names)
-        share = np.bincount(group, weights=weight[weight > 0], minlength=n) * (n / weight.sum())
-        return cls(full, weight * (n / weight.sum()), n, float(share.max()))
+        counted = weight > 0
+        names, number = np.unique(cluster[counted], return_inverse=True)
+        group = np.full(len(instances), -1)
+        group[counted] = np.argsort(shuffled(len(names)))[number]
+        total = np.bincount(group[counted], weight[counted], len(names))
+        seen = float(total.max())
+        if max_weight is None:
+            alike = instances.cluster is None and bool((total == seen).all())
+            return cls(group, weight, total, seen, alike)
+        if seen > max_weight * (1 + 1e-12):
+            what = "cluster" if instances.cluster is not None else "instance"
+            raise DataError(
+                f"a {what} has weight {seen:g}, more than max_weight={max_weight:g}. Declare the "
+                f"largest weight that a {what} can have."
+            )
+        return cls(group, weight, total, max(float(max_weight), seen), True)
+
+    @property
+    def n(self) -> int:
+        return len(self.total)
 
     def of(self, values: Floats) -> Floats:
-        """One number per observation, from one value per instance."""
+        """The weighted sums over each observation's instances, in the order of the bets."""
         counted = self.group >= 0
-        weights = (self.weight * values)[counted]
-        return np.asarray(np.bincount(self.group[counted], weights, self.n), dtype=np.float64)
+        sums = np.bincount(self.group[counted], (self.weight * values)[counted], self.n)
+        return np.asarray(sums, dtype=np.float64)
+
+    def mean(self, values: Floats) -> float:
+        return float(self.of(values).sum() / self.total.sum())
+
+    def shares(self, values: Floats, ends: Range) -> tuple[Floats, Floats]:
+        """Values and weights as the bets take them: weights in [0, 1], values in [0, weight]."""
+        weight = self.total / self.largest
+        value = self.of(values - ends.low) / (ends.width * self.largest)
+        return np.clip(value, 0.0, weight), weight
+
+    def interval(self, values: Floats, ends: Range, lower: float, upper: float) -> Estimate:
+        """Bounds by betting, which hold with probability 1 - ``lower`` and 1 - ``upper`` each."""
+        value, weight = self.shares(values, ends)
+        least = lower_bound(value, weight, -math.log(lower))
+        most = 1.0 - lower_bound(weight - value, weight, -math.log(upper))
+        return Estimate(
+            self.mean(values), ends.low + ends.width * least, ends.low + ends.width * most
+        )
+
+    def lower(self, values: Floats, ends: Range, delta: float) -> float:
+        """A lower bound by betting, which holds with probability 1 - delta."""
+        return ends.low + ends.width * lower_bound(*self.shares(values, ends), -math.log(delta))
+
+    def evidence_below(self, values: Floats, ends: Range, level: float, delta: float) -> float:
+        """The e-value against "the mean is at least ``level``", stopped at 1 / delta."""
+        value, weight = self.shares(values, ends)
+        ratio = min(max((ends.high - level) / ends.width, 0.0), 1.0)
+        return math.exp(evidence(weight - value, weight, ratio, -math.log(delta)))
+
+    def approximate(self, values: Floats, ends: Range, delta: float) -> Estimate:
+        """The cluster-robust interval: a ratio, linearised; t with n - 1 degrees of freedom."""
+        from scipy.special import stdtrit  # slow to import, needed only here
+
+        sums, n = self.of(values), self.n
+        mean = float(sums.sum() / self.total.sum())
+        if n < 2:
+            return Estimate(mean, *ends)
+        residual = sums - mean * self.total
+        error = math.sqrt(n / (n - 1) * float(residual @ residual)) / float(self.total.sum())
+        half = float(stdtrit(n - 1, 1 - delta / 2)) * error
+        return Estimate(mean, max(mean - half, ends.low), min(mean + half, ends.high))
+
+    def needed(self, values: Floats, ends: Range, level: float, delta: float) -> int | None:
+        """About how many observations would show on which side of ``level`` the mean is.
+
+        At the mean and the variance seen; None where no number is enough.
+        """
+        value, weight = self.shares(values, ends)
+        s = (level - ends.low) / ends.width
+        if (value - s * weight).sum() < 0:
+            value, s = weight - value, 1 - s
+        if not 0 < s < 1:
+            return None
+        gain = float((value - s * weight).mean())
+        ratio = value.sum() / weight.sum()
+        return observations_needed(gain, float(((value - ratio * weight) ** 2).mean()), s, delta)
 
 
-def bernstein(observed: Floats, width: float, delta: float) -> Estimate:
-    """Empirical Bernstein bounds for the mean of independent observations in a range of ``width``.
+def shuffled(n: int) -> Integers:
+    """The numbers from 0 to n - 1 in the order of their splitmix64 hashes, always the same."""
+    z = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.argsort(z ^ (z >> np.uint64(31)), kind="stable")
 
-    Each bound by itself holds with probability 1 - delta (Maurer and Pontil 2009, Theorem 11). With
-    one observation nothing is known beyond the range.
+
+def observations_needed(gain: float, variance: float, s: float, delta: float) -> int | None:
+    """The n at which bets on observations with this mean and variance reach 1 / delta.
+
+    By the first two terms of the logarithm: ``n (stake gain - stake^2 (variance + gain^2) / 2)``.
 
     Examples
     --------
-    >>> estimate = bernstein(np.tile([0.0, 1.0], 500), width=1.0, delta=0.05)
-    >>> round(estimate.lower, 3), estimate.mean, round(estimate.upper, 3)
-    (0.448, 0.5, 0.552)
+    >>> observations_needed(gain=0.05, variance=0.04, s=0.5, delta=0.05)
+    103
     """
-    n = len(observed)
-    mean = float(observed.mean())
-    if n < 2:
-        return Estimate(mean, mean - width, mean + width)
-    half = half_width(n, float(observed.var(ddof=1)), width, delta)
-    return Estimate(mean, mean - half, mean + half)
+    log_level = -math.log(delta)
 
+    def enough(n: int) -> bool:
+        stake = min(math.sqrt(2 * log_level / (n * max(variance, 1e-300))), CAP / s)
+        return n * (stake * gain - stake**2 * (variance + gain**2) / 2) >= log_level
 
-def half_width(n: int, variance: float, width: float, delta: float) -> float:
-    """How far the bound is from the mean of n observations with this sample variance."""
-    return math.sqrt(2 * variance * math.log(2 / delta) / n) + 7 * width * math.log(2 / delta) / (
-        3 * (n - 1)
-    )
-
-
-def observations_needed(distance: float, variance: float, width: float, delta: float) -> int | None:
-    """The number of observations at which the bound is closer to the mean than ``distance``.
-
-    None where no number is enough.
-    """
-    if not distance > 0:
+    if not gain > 0 or not enough(2**60):
         return None
-    low, high = 2, 4
-    while half_width(high, variance, width, delta) > distance:
-        if high > 2**60:
-            return None
-        low, high = high, 2 * high
+    low, high = 1, 2**60
     while low < high:
         middle = (low + high) // 2
-        if half_width(middle, variance, width, delta) > distance:
-            low = middle + 1
-        else:
-            high = middle
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
     return low
+
+
+def check_max_weight(max_weight: float | None, owner: str) -> float | None:
+    """A positive finite number, or None."""
+    if max_weight is None:
+        return None
+    good = isinstance(max_weight, int | float | np.number) and not isinstance(max_weight, bool)
+    if not good or not 0 < max_weight < math.inf:
+        raise refuse_argument(max_weight, "max_weight", owner, "None or a float greater than 0")
+    return float(max_weight)
