@@ -1,9 +1,9 @@
 """Betting against a ratio of means, and the largest ratio that the bets rule out.
 
-An observation has a weight w in [0, 1] and a value d in [0, w]; the question is E[d] / E[w]. To test
-"the ratio is at most s", bet on ``d - s w``: its mean would not be positive, and it is never below
-``-s w``. The capital, the product of ``1 + stake (d - s w)``, is then a supermartingale, so that it
-ever reaches 1/delta with probability at most delta (Ville's inequality), at any n.
+An observation has a weight w in [0, 1] and a value d in [0, w]; the question is E[d] / E[w]. To
+test "the ratio is at most s", bet on ``d - s w``: its mean would not be positive, and it is never
+below ``-s w``. The capital, the product of ``1 + stake (d - s w)``, is then a supermartingale, so
+that it ever reaches 1/delta with probability at most delta (Ville's inequality), at any n.
 """
 
 from __future__ import annotations
@@ -82,9 +82,7 @@ def evidence(
 
 
 @njit(nogil=True, cache=True)
-def lower_bound(
-    value: NDArray[np.float64], weight: NDArray[np.float64], log_level: float
-) -> float:
+def lower_bound(value: NDArray[np.float64], weight: NDArray[np.float64], log_level: float) -> float:
     """A lower bound for the ratio: the s up to which the capital reaches exp(``log_level``).
 
     The largest capital falls as s grows, because every factor does: below the cap as ``d - s w``

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 import outrule
 from outrule import threads
@@ -27,7 +28,10 @@ from outrule.proof.statement import (
     weakest,
 )
 from outrule.rules.decisions import RULES, decide_all, expand
+from outrule.rules.rules import Rule
 from outrule.types import Floats, Picks
+
+TOGETHER = 8  # rules whose decisions are held expanded
 
 
 def certify(
@@ -83,6 +87,7 @@ class _Versus(NamedTuple):
     """A rival, judged."""
 
     result: RivalResult
+    verdict: Verdict  # as if the largest weight were declared
     evidence: float  # the e-value for "the rival is better"
     approximate: Estimate
     needed: int | None
@@ -130,7 +135,7 @@ class _Evaluation:
         """Valid and approximate intervals of the value of decisions."""
         values, half = self.total(self.outcome, picks), self.delta / 2
         return (
-            self.observations.interval(values, self.ends, half, half),
+            self.observations.interval(values, self.ends, half),
             self.observations.approximate(values, self.ends, self.delta),
         )
 
@@ -138,12 +143,12 @@ class _Evaluation:
         """Judge a rival; it makes the verdict fail if it is better by more than ``tolerated``."""
         theirs, seen = self.total(self.outcome, picks), self.observations
         more = self.ours - theirs
-        difference = seen.interval(more, self.apart, self.shared, self.shared)
+        difference = seen.interval(more, self.apart, self.shared)
         lower = seen.lower(more, self.apart, self.delta)
         near = seen.approximate(more, self.apart, self.delta)
         evidence = seen.evidence_below(more, self.apart, -tolerated, self.shared)
         worse = tolerated == 0 and (
-            near.upper < 0 or seen.interval(more, self.apart, 0.5, self.delta / 2).upper < 0
+            near.upper < 0 or seen.upper(more, self.apart, self.delta / 2) < 0
         )
         found: Verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
         if evidence * self.shared >= 1 - 1e-12:
@@ -153,8 +158,9 @@ class _Evaluation:
         if found == "inconclusive":
             level, delta = (-tolerated, self.shared) if lags else (-self.margin, self.delta)
             needed = seen.needed(more, self.apart, level, delta)
-        result = RivalResult(name, seen.mean(theirs), difference, lower, found)
-        return _Versus(result, evidence, near, needed, lags)
+        stated: Verdict = found if seen.declared else "inconclusive"
+        result = RivalResult(name, seen.mean(theirs), difference, lower, stated)
+        return _Versus(result, found, evidence, near, needed, lags)
 
     def violation(self, test: str, before: Picks, after: Picks) -> ViolationResult:
         low, high = self.instances.value_range
@@ -181,22 +187,22 @@ class _Evaluation:
         for first, last in threads.spans(RULES, len(self.model.rules)):
             rules = self.model.rules[first:last]
             some = decide_all(rules, self.instances, self.problem, self.layout)
+            for start, stop in threads.spans(TOGETHER, len(rules)):
+                judge = partial(self.judge_rule, rules[start:stop], some[start:stop])
+                yield from threads.run(judge, stop - start)
 
-            def judge(
-                number: int, rules: Any = rules, some: Any = some
-            ) -> tuple[_Versus, ViolationResult, Picks]:
-                name, picks = rules[number].name, expand(some[number], self.layout)
-                versus = self.versus(name, picks, self.margin)
-                return versus, self.violation(name, picks, picks), picks
-
-            for width in threads.spans(8, len(rules)):
-                yield from threads.run(lambda i, at=width[0]: judge(at + i), width[1] - width[0])
+    def judge_rule(
+        self, rules: Sequence[Rule], decisions: NDArray[Any], number: int
+    ) -> tuple[_Versus, ViolationResult, Picks]:
+        name, picks = rules[number].name, expand(decisions[number], self.layout)
+        versus = self.versus(name, picks, self.margin)
+        return versus, self.violation(name, picks, picks), picks
 
     def verdicts(self, groups: dict[str, list[_Versus]]) -> dict[str, Verdict]:
         """The verdict against each kind of rival."""
         found: dict[str, Verdict] = {}
         for kind, rivals in groups.items():
-            found[kind] = weakest({row.result.name: row.result.verdict for row in rivals})
+            found[kind] = weakest(row.verdict for row in rivals)
             if sum(row.evidence for row in rivals) * self.shared >= 1 - 1e-12:
                 found[kind] = "fail"
         return found
@@ -217,7 +223,7 @@ class _Evaluation:
         ]
         every = [*judged, *others]
         verdicts = self.verdicts({"rules": judged, "plain": others[:1], "isotonic": others[1:]})
-        verdict = weakest(verdicts)
+        verdict = weakest(verdicts.values())
         if_declared = None if observations.declared else verdict
         if not observations.declared:
             verdicts = dict.fromkeys(verdicts, "inconclusive")
@@ -235,7 +241,7 @@ class _Evaluation:
         gain, half = self.ours - self.total(self.outcome, self.plain), self.delta / 2
         lowest = min(row.approximate.lower for row in every)
         return Certificate(
-            verdict=weakest(verdicts),
+            verdict=weakest(verdicts.values()),
             verdicts=verdicts,
             if_declared=if_declared,
             epsilon=model.epsilon,
@@ -251,7 +257,7 @@ class _Evaluation:
             unit=unit_of(self.instances),
             max_weight=self.max_weight,
             heaviest=float(observations.total.max()),
-            improvement=observations.interval(gain, self.apart, half, half),
+            improvement=observations.interval(gain, self.apart, half),
             **{name: valid for name, (valid, _) in values.items()},
             best_rule_name=model.rules[model.best_rule].name,
             approximate={
@@ -277,9 +283,9 @@ def needed(
     rivals: list[_Versus], verdicts: dict[str, Verdict], if_declared: Verdict | None
 ) -> int | None:
     """Observations that would decide: the first that fails, or the last that passes."""
-    if if_declared is not None or weakest(verdicts) != "inconclusive":
+    if if_declared is not None or weakest(verdicts.values()) != "inconclusive":
         return None
-    undecided = [row for row in rivals if row.result.verdict == "inconclusive"]
+    undecided = [row for row in rivals if row.verdict == "inconclusive"]
     failing = [row.needed for row in undecided if row.lags and row.needed is not None]
     if failing:
         return min(failing)
@@ -298,7 +304,5 @@ def unit_of(instances: Instances) -> str:
 
 def name_of_rival(number: int, model: Model) -> str:
     """The name of a rule, or what plain and isotonic are called."""
-    rules = model.rules
-    return rules[number].name if number < len(rules) else [*RIVALS.values()][
-        1 + number - len(rules)
-    ]
+    names = [rule.name for rule in model.rules]
+    return [*names, RIVALS["plain"], RIVALS["isotonic"]][number]

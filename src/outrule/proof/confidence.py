@@ -65,7 +65,8 @@ class Observations:
         names, number = np.unique(cluster[counted], return_inverse=True)
         group = np.full(len(instances), -1)
         group[counted] = np.argsort(shuffled(len(names)))[number]
-        total = np.bincount(group[counted], weight[counted], len(names))
+        sums = np.bincount(group[counted], weight[counted], len(names))
+        total = np.asarray(sums, dtype=np.float64)
         seen = float(total.max())
         if max_weight is None:
             alike = instances.cluster is None and bool((total == seen).all())
@@ -97,18 +98,19 @@ class Observations:
         value = self.of(values - ends.low) / (ends.width * self.largest)
         return np.clip(value, 0.0, weight), weight
 
-    def interval(self, values: Floats, ends: Range, lower: float, upper: float) -> Estimate:
-        """Bounds by betting, which hold with probability 1 - ``lower`` and 1 - ``upper`` each."""
-        value, weight = self.shares(values, ends)
-        least = lower_bound(value, weight, -math.log(lower))
-        most = 1.0 - lower_bound(weight - value, weight, -math.log(upper))
-        return Estimate(
-            self.mean(values), ends.low + ends.width * least, ends.low + ends.width * most
-        )
+    def interval(self, values: Floats, ends: Range, delta: float) -> Estimate:
+        """The mean and bounds by betting, each of which holds with probability 1 - delta."""
+        bounds = self.lower(values, ends, delta), self.upper(values, ends, delta)
+        return Estimate(self.mean(values), *bounds)
 
     def lower(self, values: Floats, ends: Range, delta: float) -> float:
         """A lower bound by betting, which holds with probability 1 - delta."""
         return ends.low + ends.width * lower_bound(*self.shares(values, ends), -math.log(delta))
+
+    def upper(self, values: Floats, ends: Range, delta: float) -> float:
+        """An upper bound by betting, which holds with probability 1 - delta."""
+        value, weight = self.shares(values, ends)
+        return ends.high - ends.width * lower_bound(weight - value, weight, -math.log(delta))
 
     def evidence_below(self, values: Floats, ends: Range, level: float, delta: float) -> float:
         """The e-value against "the mean is at least ``level``", stopped at 1 / delta."""
@@ -126,7 +128,7 @@ class Observations:
             return Estimate(mean, *ends)
         residual = sums - mean * self.total
         error = math.sqrt(n / (n - 1) * float(residual @ residual)) / float(self.total.sum())
-        half = float(stdtrit(n - 1, 1 - delta / 2)) * error
+        half = -float(stdtrit(n - 1, delta / 2)) * error
         return Estimate(mean, max(mean - half, ends.low), min(mean + half, ends.high))
 
     def needed(self, values: Floats, ends: Range, level: float, delta: float) -> int | None:

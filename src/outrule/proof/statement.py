@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -19,7 +20,7 @@ OURS = "the plain optimiser on the calibrated predictions"
 RIVALS = {
     "rules": "every rule",
     "plain": "the plain optimiser on the original predictions",
-    "isotonic": "the plain optimiser on isotonic regression",
+    "isotonic": "isotonic regression",
 }
 
 
@@ -212,12 +213,9 @@ class Certificate:
         return certificate
 
 
-def weakest(verdicts: dict[str, Verdict]) -> Verdict:
+def weakest(verdicts: Iterable[Verdict]) -> Verdict:
     """Fail if one fails; pass if all pass."""
-    for verdict in ("fail", "inconclusive"):
-        if verdict in verdicts.values():
-            return verdict
-    return "pass"
+    return min(verdicts, key=["fail", "inconclusive", "pass"].index)
 
 
 def counted(number: int, noun: str) -> str:
