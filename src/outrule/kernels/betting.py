@@ -19,14 +19,12 @@ STEPS = 200  # of the search for the root; about ten are needed
 
 
 @njit(nogil=True, cache=True)
-def stakes(
-    value: NDArray[np.float64], weight: NDArray[np.float64], log_level: float
-) -> NDArray[np.float64]:
-    """The stake of every bet, from the observations before it only.
+def stakes(value: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The stake of every bet, from the observations before it only; times ``sqrt(log_level)``.
 
     It is ``sqrt(2 log_level / (n variance))``, the predictable plug-in of Waudby-Smith and Ramdas
     (2024). The variance is that of ``d - r w``, r being the ratio so far; it starts at a quarter of
-    the mean squared weight.
+    the mean squared weight. It is the same for ``w - d`` in the place of d.
     """
     n = len(value)
     found = np.empty(n)
@@ -37,7 +35,7 @@ def stakes(
             ratio = sum_d / sum_w
             squares = max(sum_dd - 2 * ratio * sum_dw + ratio * ratio * sum_ww, 0.0)
             prior = 0.25 * sum_ww / i
-        found[i] = np.sqrt(2 * log_level * (i + 1) / (n * (prior + squares)))
+        found[i] = np.sqrt(2.0 * (i + 1) / (n * (prior + squares)))
         sum_d += value[i]
         sum_w += weight[i]
         sum_dd += value[i] * value[i]
@@ -74,26 +72,34 @@ def log_capital(
 
 @njit(nogil=True, cache=True)
 def evidence(
-    value: NDArray[np.float64], weight: NDArray[np.float64], s: float, log_level: float
+    value: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    stake: NDArray[np.float64],
+    s: float,
+    log_level: float,
 ) -> float:
     """Log of the e-value against "the ratio is at most s": the capital, stopped at the level."""
-    stake = stakes(value, weight, log_level)
+    stake = np.sqrt(log_level) * stake
     return min(log_capital(value, weight, stake, s, log_level)[1], log_level)
 
 
 @njit(nogil=True, cache=True)
-def lower_bound(value: NDArray[np.float64], weight: NDArray[np.float64], log_level: float) -> float:
+def lower_bound(
+    value: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    stake: NDArray[np.float64],
+    log_level: float,
+) -> float:
     """A lower bound for the ratio: the s up to which the capital reaches exp(``log_level``).
 
     The largest capital falls as s grows, because every factor does: below the cap as ``d - s w``
     falls, at the cap as ``(d - s w) / s`` does. So there is one such s; it is bracketed around the
     normal approximation, then found by the regula falsi (Illinois).
     """
-    n = len(value)
-    stake = stakes(value, weight, log_level)
+    stake = np.sqrt(log_level) * stake
     ratio = value.sum() / weight.sum()
     spread = np.sqrt(np.sum((value - ratio * weight) ** 2))
-    step = np.sqrt(2 * log_level) * spread / weight.sum() + 1.0 / n
+    step = np.sqrt(2 * log_level) * spread / weight.sum() + 1.0 / len(value)
     low, high, at_low, at_high = 0.0, 1.0, np.inf, -log_level  # nothing is won against s = 1
     s, step = ratio - step, 0.1 * step
     while True:  # one end of the bracket is not tried yet

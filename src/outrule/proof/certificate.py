@@ -16,7 +16,7 @@ from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
-from outrule.proof.confidence import Estimate, Observations, Range, check_max_weight
+from outrule.proof.confidence import Estimate, Observations, Range, check_max_weight, student
 from outrule.proof.statement import (
     FORMAT,
     RIVALS,
@@ -107,6 +107,7 @@ class _Evaluation:
         self.outcome = instances.require_outcome("certify")
         self.before = instances.prediction
         self.after = model.predict(instances)
+        self.residuals = self.outcome - self.before, self.outcome - self.after
         self.plain, self.calibrated = self.picks(self.before), self.picks(self.after)
         self.isotonic = self.picks(
             model.isotonic.apply(instances, self.layout.per_item.get("frozen"))
@@ -133,23 +134,17 @@ class _Evaluation:
 
     def value(self, picks: Picks) -> tuple[Estimate, Estimate]:
         """Valid and approximate intervals of the value of decisions."""
-        values, half = self.total(self.outcome, picks), self.delta / 2
-        return (
-            self.observations.interval(values, self.ends, half),
-            self.observations.approximate(values, self.ends, self.delta),
-        )
+        bets = self.observations.bets(self.total(self.outcome, picks), self.ends)
+        return bets.interval(self.delta / 2), bets.approximate(self.delta)
 
     def versus(self, name: str, picks: Picks, tolerated: float) -> _Versus:
         """Judge a rival; it makes the verdict fail if it is better by more than ``tolerated``."""
-        theirs, seen = self.total(self.outcome, picks), self.observations
-        more = self.ours - theirs
-        difference = seen.interval(more, self.apart, self.shared)
-        lower = seen.lower(more, self.apart, self.delta)
-        near = seen.approximate(more, self.apart, self.delta)
-        evidence = seen.evidence_below(more, self.apart, -tolerated, self.shared)
-        worse = tolerated == 0 and (
-            near.upper < 0 or seen.upper(more, self.apart, self.delta / 2) < 0
-        )
+        theirs = self.total(self.outcome, picks)
+        bets = self.observations.bets(self.ours - theirs, self.apart)
+        difference, lower = bets.interval(self.shared), bets.lower(self.delta)
+        near = bets.approximate(self.delta)
+        evidence = bets.evidence_below(-tolerated, self.shared)
+        worse = tolerated == 0 and (near.upper < 0 or bets.upper(self.delta / 2) < 0)
         found: Verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
         if evidence * self.shared >= 1 - 1e-12:
             found = "fail"
@@ -157,19 +152,19 @@ class _Evaluation:
         needed = None
         if found == "inconclusive":
             level, delta = (-tolerated, self.shared) if lags else (-self.margin, self.delta)
-            needed = seen.needed(more, self.apart, level, delta)
-        stated: Verdict = found if seen.declared else "inconclusive"
-        result = RivalResult(name, seen.mean(theirs), difference, lower, stated)
+            needed = bets.needed(level, delta)
+        stated: Verdict = found if self.observations.declared else "inconclusive"
+        result = RivalResult(name, self.observations.mean(theirs), difference, lower, stated)
         return _Versus(result, found, evidence, near, needed, lags)
 
     def violation(self, test: str, before: Picks, after: Picks) -> ViolationResult:
         low, high = self.instances.value_range
         ends = Range(-self.layout.k * (high - low), self.layout.k * (high - low))
         delta = self.delta / (2 * len(self.model.rules) + 2)
-        estimates = [
-            self.observations.approximate(self.total(self.outcome - p, picks), ends, delta)
-            for p, picks in ((self.before, before), (self.after, after))
-        ]
+        estimates = []
+        for residual, picks in zip(self.residuals, (before, after), strict=True):
+            sums = self.observations.of(self.total(residual, picks))
+            estimates.append(student(sums, self.observations.total, ends, delta))
         return ViolationResult(test, *estimates)
 
     def squared_error(self, prediction: Floats) -> float:
@@ -238,7 +233,7 @@ class _Evaluation:
             "best_rule": best,
             "oracle": self.value(self.picks(self.outcome)),
         }
-        gain, half = self.ours - self.total(self.outcome, self.plain), self.delta / 2
+        gain = observations.bets(self.ours - self.total(self.outcome, self.plain), self.apart)
         lowest = min(row.approximate.lower for row in every)
         return Certificate(
             verdict=weakest(verdicts.values()),
@@ -257,7 +252,7 @@ class _Evaluation:
             unit=unit_of(self.instances),
             max_weight=self.max_weight,
             heaviest=float(observations.total.max()),
-            improvement=observations.interval(gain, self.apart, half),
+            improvement=gain.interval(self.delta / 2),
             **{name: valid for name, (valid, _) in values.items()},
             best_rule_name=model.rules[model.best_rule].name,
             approximate={

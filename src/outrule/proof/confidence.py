@@ -10,7 +10,7 @@ import numpy as np
 
 from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
-from outrule.kernels.betting import CAP, evidence, lower_bound
+from outrule.kernels.betting import CAP, evidence, lower_bound, stakes
 from outrule.types import Floats, Integers
 
 
@@ -92,52 +92,59 @@ class Observations:
     def mean(self, values: Floats) -> float:
         return float(self.of(values).sum() / self.total.sum())
 
-    def shares(self, values: Floats, ends: Range) -> tuple[Floats, Floats]:
-        """Values and weights as the bets take them: weights in [0, 1], values in [0, weight]."""
+    def bets(self, values: Floats, ends: Range) -> Bets:
+        """What is needed for bounds of the mean of a value per instance, whose range is known."""
         weight = self.total / self.largest
-        value = self.of(values - ends.low) / (ends.width * self.largest)
-        return np.clip(value, 0.0, weight), weight
+        value = np.clip(self.of(values - ends.low) / (ends.width * self.largest), 0.0, weight)
+        return Bets(self.of(values), self.total, value, weight, stakes(value, weight), ends)
 
-    def interval(self, values: Floats, ends: Range, delta: float) -> Estimate:
-        """The mean and bounds by betting, each of which holds with probability 1 - delta."""
-        bounds = self.lower(values, ends, delta), self.upper(values, ends, delta)
-        return Estimate(self.mean(values), *bounds)
 
-    def lower(self, values: Floats, ends: Range, delta: float) -> float:
-        """A lower bound by betting, which holds with probability 1 - delta."""
-        return ends.low + ends.width * lower_bound(*self.shares(values, ends), -math.log(delta))
+@dataclass(frozen=True, eq=False)
+class Bets:
+    """The observations of one value; all bounds are in its units."""
 
-    def upper(self, values: Floats, ends: Range, delta: float) -> float:
-        """An upper bound by betting, which holds with probability 1 - delta."""
-        value, weight = self.shares(values, ends)
-        return ends.high - ends.width * lower_bound(weight - value, weight, -math.log(delta))
+    sums: Floats  # D
+    total: Floats  # W
+    value: Floats  # D as the bets take it: from 0 to ``weight``
+    weight: Floats  # W as the bets take it: from 0 to 1
+    stake: Floats
+    ends: Range
 
-    def evidence_below(self, values: Floats, ends: Range, level: float, delta: float) -> float:
+    @property
+    def mean(self) -> float:
+        return float(self.sums.sum() / self.total.sum())
+
+    def lower(self, delta: float) -> float:
+        """A lower bound that holds with probability 1 - delta."""
+        found = lower_bound(self.value, self.weight, self.stake, -math.log(delta))
+        return self.ends.low + self.ends.width * found
+
+    def upper(self, delta: float) -> float:
+        """An upper bound that holds with probability 1 - delta."""
+        rest = self.weight - self.value
+        found = lower_bound(rest, self.weight, self.stake, -math.log(delta))
+        return self.ends.high - self.ends.width * found
+
+    def interval(self, delta: float) -> Estimate:
+        """The mean and two bounds, each of which holds with probability 1 - delta."""
+        return Estimate(self.mean, self.lower(delta), self.upper(delta))
+
+    def evidence_below(self, level: float, delta: float) -> float:
         """The e-value against "the mean is at least ``level``", stopped at 1 / delta."""
-        value, weight = self.shares(values, ends)
-        ratio = min(max((ends.high - level) / ends.width, 0.0), 1.0)
-        return math.exp(evidence(weight - value, weight, ratio, -math.log(delta)))
+        s = min(max((self.ends.high - level) / self.ends.width, 0.0), 1.0)
+        rest = self.weight - self.value
+        return math.exp(evidence(rest, self.weight, self.stake, s, -math.log(delta)))
 
-    def approximate(self, values: Floats, ends: Range, delta: float) -> Estimate:
-        """The cluster-robust interval: a ratio, linearised; t with n - 1 degrees of freedom."""
-        from scipy.special import stdtrit  # slow to import, needed only here
+    def approximate(self, delta: float) -> Estimate:
+        """The cluster-robust interval: see :func:`student`."""
+        return student(self.sums, self.total, self.ends, delta)
 
-        sums, n = self.of(values), self.n
-        mean = float(sums.sum() / self.total.sum())
-        if n < 2:
-            return Estimate(mean, *ends)
-        residual = sums - mean * self.total
-        error = math.sqrt(n / (n - 1) * float(residual @ residual)) / float(self.total.sum())
-        half = -float(stdtrit(n - 1, delta / 2)) * error
-        return Estimate(mean, max(mean - half, ends.low), min(mean + half, ends.high))
-
-    def needed(self, values: Floats, ends: Range, level: float, delta: float) -> int | None:
+    def needed(self, level: float, delta: float) -> int | None:
         """About how many observations would show on which side of ``level`` the mean is.
 
         At the mean and the variance seen; None where no number is enough.
         """
-        value, weight = self.shares(values, ends)
-        s = (level - ends.low) / ends.width
+        value, weight, s = self.value, self.weight, (level - self.ends.low) / self.ends.width
         if (value - s * weight).sum() < 0:
             value, s = weight - value, 1 - s
         if not 0 < s < 1:
@@ -145,6 +152,22 @@ class Observations:
         gain = float((value - s * weight).mean())
         ratio = value.sum() / weight.sum()
         return observations_needed(gain, float(((value - ratio * weight) ** 2).mean()), s, delta)
+
+
+def student(sums: Floats, total: Floats, ends: Range, delta: float) -> Estimate:
+    """A ratio of sums with its approximate interval: linearised, t with n - 1 degrees of freedom.
+
+    With one observation nothing is known beyond the range.
+    """
+    from scipy.special import stdtrit  # slow to import, needed only here
+
+    n, whole = len(sums), float(total.sum())
+    mean = float(sums.sum()) / whole
+    if n < 2:
+        return Estimate(mean, *ends)
+    squares = float(((sums - mean * total) ** 2).sum())  # not a product: BLAS differs by threads
+    half = -float(stdtrit(n - 1, delta / 2)) * math.sqrt(n / (n - 1) * squares) / whole
+    return Estimate(mean, max(mean - half, ends.low), min(mean + half, ends.high))
 
 
 def shuffled(n: int) -> Integers:
