@@ -2,10 +2,12 @@
 
     python benchmarks/bounds.py [--holdouts 2000]
 
-A discrete world: 12 contexts, 4 actions, 0/1 outcomes, so that the true difference to every rival is
-a finite sum. One fitted calibrator, many hold-outs, confidence 0.95. *Distance* is the true gap
-minus its lower bound (the value range is 1 wide). *Gap* is how often that bound holds, *all rivals*
-how often the bounds of the table all hold at once. Same seeds, same figures on every machine.
+A discrete world: 12 contexts, 4 actions, 0/1 outcomes, so that the true difference to every rival
+is a finite sum. One fitted calibrator, many hold-outs, confidence 0.95. *Rules* is the mean
+distance of the smallest lower bound of a rule below the truth (the value range is 1 wide), *gap*
+that of ``gap_lower``, which also covers plain and isotonic, *largest* the largest. Then how often
+what is said is true: *gap holds*, *all hold* (the bounds of the table, at once), and *approximate*
+(the interval of the improvement). Same seeds, same figures on every machine.
 
 clusters: groups of 1 to 5 instances that share context and outcomes
 weights: 0, 1/2, 1 or 2, drawn apart from the rest
@@ -109,6 +111,7 @@ class Simulated:
     all_held: np.ndarray
     approximate_held: np.ndarray
     distance: np.ndarray
+    rules_distance: np.ndarray
 
 
 def simulate(n: int, kind: str, n_holdouts: int = 400) -> Simulated:
@@ -128,10 +131,10 @@ def simulate(n: int, kind: str, n_holdouts: int = 400) -> Simulated:
                 (lower <= truth).all(),
                 near.lower <= gain <= near.upper,
                 truth.min() - found.gap_lower,
+                truth[:-2].min() - min(row.lower for row in found.rules),
             )
         )
-    gap, every, near, distance = (np.array(column) for column in zip(*rows, strict=True))
-    return Simulated(gap, every, near, distance)
+    return Simulated(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
 def two_actions(first: float, second: float) -> outrule.DecisionCalibrator:
@@ -174,16 +177,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--holdouts", type=int, default=2_000)
     most = parser.parse_args().holdouts
-    print(
-        "| observations | what | hold-outs | distance | largest | gap | all rivals | approximate |"
-    )
-    print("|---:|---|---:|---:|---:|---:|---:|---:|")
+    columns = "observations | what | hold-outs | rules | gap | largest"
+    print(f"| {columns} | gap holds | all hold | approximate |")
+    print("|---:|---|---:|---:|---:|---:|---:|---:|---:|")
     runs = [(1_000, kind) for kind in ("instances", "clusters", "weights", "heavy")]
     runs += [(30, "unequal"), (300, "unequal"), (10_000, "instances"), (10_000, "clusters")]
     for n, kind in [*runs, (10_000, "weights"), (100_000, "instances")]:
         n_holdouts = max(1, most // max(1, n // 1_000))
         found = simulate(n - n % 15, kind, n_holdouts)
-        figures = f"{found.distance.mean():.4f} | {found.distance.max():.4f}"
+        figures = f"{found.rules_distance.mean():.4f} | {found.distance.mean():.4f}"
+        figures += f" | {found.distance.max():.4f}"
         for held in (found.gap_held, found.all_held, found.approximate_held):
             figures += f" | {held.mean():.1%}"
         print(f"| {n:,} | {kind} | {n_holdouts:,} | {figures} |", flush=True)
