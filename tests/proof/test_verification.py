@@ -232,19 +232,19 @@ def test_steps_that_move_far_out_of_the_simplex_verify():
 
 
 def test_rules_that_are_equally_close_may_both_be_called_the_closest():
-    # The same differences, summed in another order: which mean is lower hangs on the last bit.
     predictions = np.tile([0.3, 0.1, 0.1], (30, 1))
-    outcomes = np.column_stack([np.full(30, 0.3), np.arange(30) / 30, np.arange(30)[::-1] / 30])
+    outcomes = np.column_stack([np.full(30, 0.3), np.arange(30) / 30, np.arange(30) / 30])
     rules = [outrule.Fixed(1), outrule.Fixed(2)]
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=1.0)
     calibrator.fit(predictions[:29], outcomes[:29])
     certificate = certify(calibrator, predictions, outcomes)
     for name in ("always 1", "always 2"):
-        claim = dataclasses.replace(certificate, closest_rule=name)
+        claim = dataclasses.replace(certificate, closest_rule=name, closest_rival=name)
         verify(claim, calibrator, predictions, outcomes)
-    claim = dataclasses.replace(certificate, closest_rule="always 0")
-    with pytest.raises(CertificateError, match="closest_rule"):
-        verify(claim, calibrator, predictions, outcomes)
+    for field in ("closest_rule", "closest_rival"):
+        claim = dataclasses.replace(certificate, **{field: "always 0"})
+        with pytest.raises(CertificateError, match=field):
+            verify(claim, calibrator, predictions, outcomes)
 
 
 def test_a_count_needed_that_hangs_on_the_last_bits_verifies():

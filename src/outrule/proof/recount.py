@@ -102,7 +102,8 @@ class Recount:
     ) -> float:
         game = _Game(observed, self.weight, low, high, self.largest, delta)
         s, slack = (claimed - low) / (high - low), 0.4e-9 * self.span / (high - low)
-        if (s - slack <= 0 or game.wins(s - slack)) and not game.wins(s + slack):
+        below = s - slack <= 0 or game.wins(s - slack)
+        if s >= -slack and below and not game.wins(max(s, 0.0) + slack):
             return claimed
         s, step = 0.0, 0.5
         for _ in range(50):
