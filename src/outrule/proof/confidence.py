@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outrule.data.instances import Instances
+from outrule.data.origin import TableOrigin
 from outrule.errors import DataError, refuse_argument
 from outrule.kernels.betting import CAP, evidence, lower_bound, stakes
 from outrule.types import Floats, Integers
@@ -46,8 +47,9 @@ class Observations:
     is a declared number, or that of observations that all weigh the same by construction
     (instances without weights); else it is only the largest seen, and ``declared`` is False.
 
-    The bets are made in an order that no outcome has a say in: observations are numbered by their
-    place (clusters by their sorted names), and sorted by the splitmix64 hash of the number.
+    The bets are made in an order in which outcomes have no say: the observations of a table are
+    numbered by their names in sorted order, those of arrays by their place (clusters again by their
+    names), and then sorted by the splitmix64 hash of the number.
     """
 
     group: Integers  # the place of every instance's observation in the order; -1 without weight
@@ -60,9 +62,8 @@ class Observations:
     def from_instances(cls, instances: Instances, max_weight: float | None = None) -> Observations:
         """Clusters where the instances have them, else the instances."""
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
-        cluster = np.arange(len(instances)) if instances.cluster is None else instances.cluster
         counted = weight > 0
-        names, number = np.unique(cluster[counted], return_inverse=True)
+        names, number = np.unique(_by_name(instances)[counted], return_inverse=True)
         group = np.full(len(instances), -1)
         group[counted] = np.argsort(shuffled(len(names)))[number]
         sums = np.bincount(group[counted], weight[counted], len(names))
@@ -147,7 +148,7 @@ class Bets:
         value, weight, s = self.value, self.weight, (level - self.ends.low) / self.ends.width
         if (value - s * weight).sum() < 0:
             value, s = weight - value, 1 - s
-        if not 0 < s < 1:
+        if not 0 < s < 1 or len(value) < 2:
             return None
         gain = float((value - s * weight).mean())
         ratio = value.sum() / weight.sum()
@@ -168,6 +169,23 @@ def student(sums: Floats, total: Floats, ends: Range, delta: float) -> Estimate:
     squares = float(((sums - mean * total) ** 2).sum())  # not a product: BLAS differs by threads
     half = -float(stdtrit(n - 1, delta / 2)) * math.sqrt(n / (n - 1) * squares) / whole
     return Estimate(mean, max(mean - half, ends.low), min(mean + half, ends.high))
+
+
+def _by_name(instances: Instances) -> Integers:
+    """The observation of every instance, as a number in the order of the names."""
+    origin, cluster = instances.origin, instances.cluster
+    if not isinstance(origin, TableOrigin):
+        return np.arange(len(instances)) if cluster is None else cluster
+    if cluster is None:
+        names, number = origin.labels, np.arange(len(instances))
+    else:
+        _, first, number = np.unique(cluster, return_index=True, return_inverse=True)
+        names = origin.frame[str(origin.names.cluster)].gather(instances.offsets[first])
+    if str(names.dtype).startswith(("Cat", "Enum")):  # whose order is not that of their names
+        names = names.cast(str)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[names.arg_sort().to_numpy()] = np.arange(len(names))
+    return rank[number]
 
 
 def shuffled(n: int) -> Integers:

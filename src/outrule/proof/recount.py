@@ -16,7 +16,7 @@ from outrule.data.instances import Instances
 from outrule.model.model import Model
 from outrule.proof.confidence import Estimate
 from outrule.proof.statement import Certificate, RivalResult
-from outrule.types import Booleans, Floats
+from outrule.types import Booleans, Floats, Integers
 
 
 class Recount:
@@ -29,7 +29,7 @@ class Recount:
         self.delta, self.shares = 1 - certificate.confidence, len(model.rules) + 2
         self._set_ranges(model, instances)
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
-        cluster = np.arange(len(instances)) if instances.cluster is None else instances.cluster
+        cluster = _ranks(instances)
         counted = np.isin(cluster, cluster[weight > 0])
         number = np.unique(cluster[counted], return_inverse=True)[1]
         self.n = int(number.max()) + 1
@@ -188,7 +188,7 @@ class Recount:
         above = observed - level * self.weight
         one, gain = self.apart[1], abs(above.mean())
         room = one + level if above.sum() >= 0 else one - level
-        if room <= 0 or room >= 2 * one or gain == 0:
+        if self.n < 2 or room <= 0 or room >= 2 * one or gain == 0:
             return None
         variance = float(((observed - self.mean(observed) * self.weight) ** 2).mean())
         cap, goal = 0.9 / (room * self.largest), math.log(1 / delta)
@@ -243,6 +243,21 @@ class _Game:
         """The capital as a share of its goal, stopped there."""
         path = self.path(min(s, 1.0))
         return 1.0 if path.max() >= self.goal else math.exp(path[-1] - self.goal)
+
+
+def _ranks(instances: Instances) -> Integers:
+    """The observation of every instance, in the order of the names where a table has them."""
+    names = getattr(instances.origin, "names", None)
+    if names is None:
+        given = instances.cluster
+        return np.arange(len(instances)) if given is None else given
+    labels = instances.origin.labels.to_list()  # type: ignore[attr-defined]
+    if names.cluster is not None:
+        column = instances.origin.frame[str(names.cluster)].to_list()  # type: ignore[attr-defined]
+        labels = [column[flat] for flat in instances.offsets[:-1]]
+    ordered = sorted(set(labels), key=lambda label: (label != label, label))
+    rank = {label: number for number, label in enumerate(ordered)}
+    return np.array([rank[label] for label in labels])
 
 
 def _hashed(number: int) -> int:
