@@ -112,6 +112,12 @@ CASES = {
         lambda s: draw(300, 4, s, **GROUPS),
         {},
     ),
+    "declared clusters": (
+        outrule.BestAction(),
+        tilts(4),
+        lambda s: draw(300, 4, s, **GROUPS),
+        {},
+    ),
     "isotonic": (
         outrule.BestAction(),
         tilts(4),
@@ -153,6 +159,8 @@ CASES = {
     ),
 }
 
+MAX_WEIGHT = {"declared clusters": 20.0}
+
 
 @pytest.fixture(scope="module")
 def made():
@@ -165,7 +173,8 @@ def made():
             calibrator = outrule.DecisionCalibrator(problem, rules, epsilon=0.02, **more)
             calibrator.fit(instances(0))
             hold_out = instances(1)
-            found[name] = calibrator, hold_out, certify(calibrator, hold_out, confidence=0.9)
+            settings = {"confidence": 0.9, "max_weight": MAX_WEIGHT.get(name)}
+            found[name] = calibrator, hold_out, certify(calibrator, hold_out, **settings)
         return found[name]
 
     return make
@@ -313,7 +322,9 @@ def is_caught(claim, calibrator, hold_out):
     return False
 
 
-@pytest.mark.parametrize("name", ["best action", "rejection", "clusters and weights", "isotonic"])
+@pytest.mark.parametrize(
+    "name", ["best action", "rejection", "clusters and weights", "declared clusters", "isotonic"]
+)
 def test_every_single_change_is_caught(made, name):
     calibrator, hold_out, certificate = made(name)
     claim = json.loads(certificate.to_json())

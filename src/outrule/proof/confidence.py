@@ -73,10 +73,10 @@ class Observations:
             alike = instances.cluster is None and bool((total == seen).all())
             return cls(group, weight, total, seen, alike)
         if seen > max_weight * (1 + 1e-12):
-            what = "cluster" if instances.cluster is not None else "instance"
+            what = "a cluster" if instances.cluster is not None else "an instance"
             raise DataError(
-                f"a {what} has weight {seen:g}, more than max_weight={max_weight:g}. Declare the "
-                f"largest weight that a {what} can have."
+                f"{what} has weight {seen:g}, more than max_weight={max_weight:g}. Declare the "
+                f"largest weight that {what} can have."
             )
         return cls(group, weight, total, max(float(max_weight), seen), True)
 
