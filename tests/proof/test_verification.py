@@ -195,6 +195,33 @@ def test_a_saved_and_loaded_model_verifies_too(made, name, tmp_path):
     verify(certificate, outrule.load(tmp_path / "model.json"), hold_out)
 
 
+@pytest.mark.parametrize("kind", ["words", "categories", "dates", "numbers", "none"])
+def test_names_of_any_type_are_put_in_the_same_order(kind):
+    words = ["z", "Ä", "a", "B", "€", "\U0001f600", "", "aa", "10", "9"]
+    names = pl.Series([words[i % 10] for i in range(60)])
+    if kind == "categories":
+        names = names.cast(pl.Categorical)
+    elif kind == "dates":
+        names = pl.Series([20_000 - i * 7 % 11 for i in range(60)]).cast(pl.Date)
+    elif kind == "numbers":
+        names = pl.Series([(-1.5, 0.0, float("inf"), 3.25)[i % 4] for i in range(60)])
+    frame = pl.DataFrame(
+        {
+            "trip": [f"trip {words[i // 6]}{i}" for i in range(60) for _ in range(2)],
+            "action": np.tile([0, 1], 60),
+            "score": np.random.default_rng(0).random(120),
+            "worth": np.random.default_rng(1).random(120),
+            "group": names.gather(np.repeat(np.arange(60), 2)),
+        }
+    )
+    roles = {"instance": "trip", "item": "action", "prediction": "score", "outcome": "worth"}
+    roles |= {} if kind == "none" else {"cluster": "group"}
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], 0.3)
+    calibrator.fit(Instances.from_table(frame[:40], **roles))
+    hold_out = Instances.from_table(frame, **roles)
+    verify(certify(calibrator, hold_out, max_weight=60), calibrator, hold_out)
+
+
 def test_arrays_with_unavailable_items_and_weights_verify():
     generator = np.random.default_rng(0)
     predictions, outcomes = generator.random((2, 200, 4))

@@ -173,9 +173,12 @@ class Certificate:
         share = "" if self.margin_share is None else f", {_percent(self.margin_share)} of the best"
         share += " rule's value" if share else ""
         near = self.approximate["gap"]
+        least = f"at least {self.gap_lower:+.4f}"
+        if self.if_declared is not None:
+            least += f" if no {self.unit} can weigh more than {self.heaviest:g}"
         lines = [
             f"{self.verdict}: {self.sentence[0].lower()}{self.sentence[1:]}",
-            f"gap {self.gap:+.4f} (at least {self.gap_lower:+.4f}; approximately {near.lower:+.4f} "
+            f"gap {self.gap:+.4f} ({least}; approximately {near.lower:+.4f} "
             f"to {near.upper:+.4f}) on {counted(self.n_observations, self.unit)}; closest rival: "
             f"{self.closest_rival}",
             f"margin {self.margin:g}{share}",
