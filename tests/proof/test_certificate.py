@@ -605,7 +605,7 @@ def test_counts_agree_with_their_nouns(number, noun, words):
 
 @pytest.mark.parametrize("max_weight", [0, -1, float("nan"), float("inf"), "5", True])
 def test_a_largest_weight_that_is_no_positive_number_is_refused(max_weight):
-    with pytest.raises(ArgumentError, match="'max_weight' argument of certify must be None or a"):
+    with pytest.raises(ArgumentError, match="'max_weight' argument of certify must be a float gr"):
         certify(two_actions(), *held_out(60, 40), max_weight=max_weight)
 
 

@@ -16,7 +16,7 @@ from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
-from outrule.proof.confidence import Estimate, Observations, Range, check_max_weight, student
+from outrule.proof.confidence import Estimate, Observations, Range, student
 from outrule.proof.statement import (
     FORMAT,
     RIVALS,
@@ -69,7 +69,8 @@ def certify(
     'pass'
     """
     check_number(confidence, "confidence", "certify", 0, 1, high_open=True)
-    max_weight = check_max_weight(max_weight, "certify")
+    if max_weight is not None:
+        max_weight = check_number(max_weight, "max_weight", "certify", 0)
     model = model_of(calibrator, "certify")
     instances = model.instances(predictions, outcomes, available, sample_weight)
     instances.require_outcome("certify")
@@ -218,9 +219,9 @@ class _Evaluation:
         ]
         every = [*judged, *others]
         verdicts = self.verdicts({"rules": judged, "plain": others[:1], "isotonic": others[1:]})
-        verdict = weakest(verdicts.values())
-        if_declared = None if observations.declared else verdict
+        if_declared = None
         if not observations.declared:
+            if_declared = weakest(verdicts.values())
             verdicts = dict.fromkeys(verdicts, "inconclusive")
         rules = [row.result for row in judged]
         results = [row.result for row in every]

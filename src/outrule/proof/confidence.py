@@ -10,7 +10,7 @@ import numpy as np
 
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
-from outrule.errors import DataError, refuse_argument
+from outrule.errors import DataError
 from outrule.kernels.betting import CAP, evidence, lower_bound, stakes
 from outrule.types import Floats, Integers
 
@@ -204,7 +204,7 @@ def observations_needed(gain: float, variance: float, s: float, delta: float) ->
     Examples
     --------
     >>> observations_needed(gain=0.05, variance=0.04, s=0.5, delta=0.05)
-    103
+    102
     """
     log_level = -math.log(delta)
 
@@ -219,13 +219,3 @@ def observations_needed(gain: float, variance: float, s: float, delta: float) ->
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle + 1, high)
     return low
-
-
-def check_max_weight(max_weight: float | None, owner: str) -> float | None:
-    """A positive finite number, or None."""
-    if max_weight is None:
-        return None
-    good = isinstance(max_weight, int | float | np.number) and not isinstance(max_weight, bool)
-    if not good or not 0 < max_weight < math.inf:
-        raise refuse_argument(max_weight, "max_weight", owner, "None or a float greater than 0")
-    return float(max_weight)

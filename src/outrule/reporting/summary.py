@@ -69,8 +69,8 @@ READING = {
     "Best rule": "Picked by its value in training, as one would pick it in practice; on held-out "
     "data another rule may be better. The verdict compares with every rule.",
     "Oracle": "The optimiser on the outcomes themselves: a ceiling that no prediction reaches.",
-    "Limits": "The figures hold for data like these held-out instances. Nothing here can tell "
-    "whether some of them were used in training, but for the very same data, which is refused.",
+    "Limits": "The figures hold for data like these held-out instances. That none of them was used "
+    "in training is not checked, except that the exact training data are not accepted.",
 }
 
 
@@ -85,7 +85,7 @@ def summarise(
     instances : Instances that ``fit`` never saw, with outcomes
     certificate : Certificate, optional
         Of this model on these instances, by their fingerprints; its figures are taken as they are
-        (:func:`outrule.verify` derives them again). Made here, with confidence 0.95, if not given.
+        (:func:`outrule.verify` recomputes them). Made here, with confidence 0.95, if not given.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def summarise(
 
 
 def check_summary(summary: Any, owner: str) -> Mapping[str, Any]:
-    """Refuse what is not a summary of this version."""
+    """Raise an error for anything but a summary of this version."""
     if not isinstance(summary, Mapping):
         expected = "the dict that summarise returned"
         raise refuse_argument(type(summary).__name__, "summary", owner, expected)
@@ -271,7 +271,7 @@ def _shorten(text: str) -> str:
 
 
 def _round(number: int, row: Round) -> dict[str, Any]:
-    """A row of the history; one that a damaged file brought in is refused."""
+    """A row of the history; DataError if a damaged file brought it in."""
     values = row._asdict()
     numbers = [value for name, value in values.items() if name != "test"]
     good = all(type(value) in (int, float) and math.isfinite(value) for value in numbers)
@@ -317,7 +317,7 @@ def _ledger(model: Model, rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _falls(n_patches: int, rounds: list[dict[str, Any]]) -> list[float | None]:
-    """For every patch the squared error of its round less that of the next; None without one."""
+    """For every patch the squared error of its round minus that of the next; None without one."""
     errors = [row["squared_error"] for row in rounds]
     falls: list[float | None] = [
         errors[number] - errors[number + 1] if number + 1 < len(errors) else None
@@ -325,7 +325,7 @@ def _falls(n_patches: int, rounds: list[dict[str, Any]]) -> list[float | None]:
         if row["test"] is not None
     ]
     falls += [None] * n_patches
-    return falls[:n_patches]  # rounds whose patches were taken back stand at the end
+    return falls[:n_patches]  # rounds whose patches were taken back are at the end
 
 
 def _note(noisy: bool, n_unmeasured: int) -> str:
