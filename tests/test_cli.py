@@ -293,7 +293,7 @@ def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
     command = ("certify", folder / "model.json", folder / "later.csv", "-o", certificate)
     result = run(*command)
     assert result.exit_code == 0
-    assert "pass: worth at least as much as every rule" in result.stdout
+    assert "pass: with 95 % confidence, the plain optimiser on the calibrated" in result.stdout
     assert "gap -0.0" in result.stdout
     for words in ("isotonic regression", "oracle", "95 % interval", "best rule in training"):
         assert words in result.stdout
@@ -303,7 +303,7 @@ def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
     write_table(trips(4, 30), tmp_path / "few.csv")
     few = run("certify", folder / "model.json", tmp_path / "few.csv", "-o", certificate)
     assert few.exit_code == 3
-    assert "observations would settle it" in few.stdout
+    assert "more instances would decide it" in few.stdout
     assert outrule.Certificate.from_json(certificate.read_text()).verdict == "inconclusive"
     turned = trips(5).with_columns(
         completed=(pl.col("pickup_km") == pl.col("pickup_km").min().over("trip")).cast(pl.Int64)
@@ -311,7 +311,7 @@ def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
     write_table(turned, tmp_path / "turned.csv")
     result = run("certify", folder / "model.json", tmp_path / "turned.csv", "-o", certificate)
     assert result.exit_code == 1
-    assert "fail: worth less than some rule" in result.stdout
+    assert "fail: with 95 % confidence, some rule is better by more than" in result.stdout
     assert outrule.Certificate.from_json(certificate.read_text()).verdict == "fail"
 
 

@@ -72,7 +72,8 @@ if TYPE_CHECKING:
     from outrule.estimators.predictor import CalibratedPredictor as CalibratedPredictor
 
     # The proof
-    from outrule.proof.certificate import Certificate as Certificate, certify as certify
+    from outrule.proof.certificate import certify as certify
+    from outrule.proof.statement import Certificate as Certificate
     from outrule.proof.verification import CertificateError as CertificateError, verify as verify
 
     # For colleagues

@@ -112,6 +112,12 @@ CASES = {
         lambda s: draw(300, 4, s, **GROUPS),
         {},
     ),
+    "declared clusters": (
+        outrule.BestAction(),
+        tilts(4),
+        lambda s: draw(300, 4, s, **GROUPS),
+        {},
+    ),
     "isotonic": (
         outrule.BestAction(),
         tilts(4),
@@ -153,6 +159,8 @@ CASES = {
     ),
 }
 
+MAX_WEIGHT = {"declared clusters": 20.0}
+
 
 @pytest.fixture(scope="module")
 def made():
@@ -165,7 +173,8 @@ def made():
             calibrator = outrule.DecisionCalibrator(problem, rules, epsilon=0.02, **more)
             calibrator.fit(instances(0))
             hold_out = instances(1)
-            found[name] = calibrator, hold_out, certify(calibrator, hold_out, confidence=0.9)
+            settings = {"confidence": 0.9, "max_weight": MAX_WEIGHT.get(name)}
+            found[name] = calibrator, hold_out, certify(calibrator, hold_out, **settings)
         return found[name]
 
     return make
@@ -184,6 +193,33 @@ def test_a_saved_and_loaded_model_verifies_too(made, name, tmp_path):
     calibrator, hold_out, certificate = made(name)
     calibrator.save(tmp_path / "model.json")
     verify(certificate, outrule.load(tmp_path / "model.json"), hold_out)
+
+
+@pytest.mark.parametrize("kind", ["words", "categories", "dates", "numbers", "none"])
+def test_names_of_any_type_are_put_in_the_same_order(kind):
+    words = ["z", "Ä", "a", "B", "€", "\U0001f600", "", "aa", "10", "9"]
+    names = pl.Series([words[i % 10] for i in range(60)])
+    if kind == "categories":
+        names = names.cast(pl.Categorical)
+    elif kind == "dates":
+        names = pl.Series([20_000 - i * 7 % 11 for i in range(60)]).cast(pl.Date)
+    elif kind == "numbers":
+        names = pl.Series([(-1.5, 0.0, float("inf"), 3.25)[i % 4] for i in range(60)])
+    frame = pl.DataFrame(
+        {
+            "trip": [f"trip {words[i // 6]}{i}" for i in range(60) for _ in range(2)],
+            "action": np.tile([0, 1], 60),
+            "score": np.random.default_rng(0).random(120),
+            "worth": np.random.default_rng(1).random(120),
+            "group": names.gather(np.repeat(np.arange(60), 2)),
+        }
+    )
+    roles = {"instance": "trip", "item": "action", "prediction": "score", "outcome": "worth"}
+    roles |= {} if kind == "none" else {"cluster": "group"}
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], 0.3)
+    calibrator.fit(Instances.from_table(frame[:40], **roles))
+    hold_out = Instances.from_table(frame, **roles)
+    verify(certify(calibrator, hold_out, max_weight=60), calibrator, hold_out)
 
 
 def test_arrays_with_unavailable_items_and_weights_verify():
@@ -232,19 +268,19 @@ def test_steps_that_move_far_out_of_the_simplex_verify():
 
 
 def test_rules_that_are_equally_close_may_both_be_called_the_closest():
-    # The same differences, summed in another order: which mean is lower hangs on the last bit.
     predictions = np.tile([0.3, 0.1, 0.1], (30, 1))
-    outcomes = np.column_stack([np.full(30, 0.3), np.arange(30) / 30, np.arange(30)[::-1] / 30])
+    outcomes = np.column_stack([np.full(30, 0.3), np.arange(30) / 30, np.arange(30) / 30])
     rules = [outrule.Fixed(1), outrule.Fixed(2)]
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=1.0)
     calibrator.fit(predictions[:29], outcomes[:29])
     certificate = certify(calibrator, predictions, outcomes)
     for name in ("always 1", "always 2"):
-        claim = dataclasses.replace(certificate, closest_rule=name)
+        claim = dataclasses.replace(certificate, closest_rule=name, closest_rival=name)
         verify(claim, calibrator, predictions, outcomes)
-    claim = dataclasses.replace(certificate, closest_rule="always 0")
-    with pytest.raises(CertificateError, match="closest_rule"):
-        verify(claim, calibrator, predictions, outcomes)
+    for field in ("closest_rule", "closest_rival"):
+        claim = dataclasses.replace(certificate, **{field: "always 0"})
+        with pytest.raises(CertificateError, match=field):
+            verify(claim, calibrator, predictions, outcomes)
 
 
 def test_a_count_needed_that_hangs_on_the_last_bits_verifies():
@@ -313,7 +349,9 @@ def is_caught(claim, calibrator, hold_out):
     return False
 
 
-@pytest.mark.parametrize("name", ["best action", "rejection", "clusters and weights", "isotonic"])
+@pytest.mark.parametrize(
+    "name", ["best action", "rejection", "clusters and weights", "declared clusters", "isotonic"]
+)
 def test_every_single_change_is_caught(made, name):
     calibrator, hold_out, certificate = made(name)
     claim = json.loads(certificate.to_json())

@@ -106,8 +106,9 @@ def test_the_verdict_is_that_of_the_certificate(summary, certificate):
     found = summary["verdict"]
     for name in ("verdict", "epsilon", "margin", "confidence", "gap", "gap_lower", "closest_rule"):
         assert found[name] == getattr(certificate, name)
-    for name in ("needed", "n_instances", "n_observations"):
+    for name in ("needed", "more", "n_instances", "n_observations", "unit", "verdicts", "warning"):
         assert found[name] == getattr(certificate, name)
+    assert found["approximate"]["gap"] == certificate.approximate["gap"]._asdict()
     assert found["improvement"] == certificate.improvement._asdict()
 
 
@@ -125,8 +126,13 @@ def test_every_rule_has_its_difference_and_a_verdict_of_its_own(summary, certifi
         assert row["name"] == result.name
         assert row["value"] == result.value
         assert row["difference"] == result.difference._asdict()
-        assert (row["verdict"] == "pass") == (result.difference.lower >= -margin)
+        assert row["lower"] == result.lower >= row["difference"]["lower"]
+        assert (row["verdict"] == "pass") == (result.lower >= -margin)
         assert (row["verdict"] == "fail") == (result.difference.upper < -margin)
+    assert [row["name"] for row in summary["rivals"]] == ["plain", "isotonic"]
+    for row, result in zip(summary["rivals"], certificate.rivals, strict=True):
+        assert row["difference"] == result.difference._asdict()
+        assert (row["verdict"], row["lower"]) == (result.verdict, result.lower)
     trained = [row["value_in_training"] for row in summary["rules"]]
     assert trained == calibrator.rule_values_.tolist()
 
@@ -297,14 +303,22 @@ def test_a_long_vector_is_shortened():
 
 
 def test_the_sentence_says_what_the_verdict_means(calibrator, held_out, certificate):
-    def sentence(**changes):
-        other = replace(certificate, **changes)
+    def sentence(plain="pass", **changes):
+        verdicts = dict.fromkeys(("rules", "plain", "isotonic"), changes["verdict"])
+        other = replace(certificate, verdicts=verdicts | {"plain": plain}, **changes)
         return summarise(calibrator, held_out, other)["verdict"]["sentence"]
 
     assert sentence(verdict="pass").startswith("With 95 % confidence, the plain optimiser")
-    assert "some rule is worth more" in sentence(verdict="fail")
-    assert "About 1,234 would" in sentence(verdict="inconclusive", needed=1_234)
+    failed = sentence(verdict="fail")
+    assert "some rule is better by more than 0.02, and isotonic regression is better than" in failed
+    both = sentence("fail", verdict="fail")
+    assert "the original predictions and isotonic regression are better than" in both
+    open_one = sentence(verdict="inconclusive", needed=2_234)
+    assert "every one of the 14 rules and isotonic regression, minus at most 0.02" in open_one
+    assert "About 1,300 more instances would decide it" in open_one
     assert "cannot be said" in sentence(verdict="inconclusive", needed=None)
+    asked = sentence(verdict="inconclusive", if_declared="pass")
+    assert "if that is the largest possible, the verdict is pass." in asked
 
 
 def test_a_given_certificate_makes_the_same_summary(calibrator, held_out, certificate, summary):

@@ -156,12 +156,13 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
         y: Any,
         *,
         confidence: float = 0.95,
+        max_weight: float | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Certificate:
         """Judge the decisions on instances that ``fit`` never saw: see :func:`outrule.certify`."""
         instances = self.instances(X, y, sample_weight=sample_weight, groups=groups)
-        return certify(self.calibrator_, instances, confidence=confidence)
+        return certify(self.calibrator_, instances, confidence=confidence, max_weight=max_weight)
 
     def instances(
         self,

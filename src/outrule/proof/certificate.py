@@ -1,138 +1,37 @@
-"""The certificate: what held-out data say of a model, as a frozen verdict."""
+"""Certify: compare a model with its rivals on held-out data, and state what they show."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 import outrule
 from outrule import threads
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
-from outrule.model.documents import STRICT, damaged, read_document
-from outrule.model.model import Model, model_of
+from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
-from outrule.proof.confidence import Estimate, Observations, bernstein, observations_needed
+from outrule.proof.confidence import Estimate, Observations, Range, student
+from outrule.proof.statement import (
+    FORMAT,
+    RIVALS,
+    Certificate as Certificate,
+    Promise,
+    RivalResult,
+    Verdict,
+    ViolationResult,
+    weakest,
+)
 from outrule.rules.decisions import RULES, decide_all, expand
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Picks
 
-FORMAT = 1
-
-
-@dataclass(frozen=True)
-class RuleResult:
-    """A rule against the calibrated optimiser: its value, and how much more the optimiser has."""
-
-    __pydantic_config__: ClassVar = STRICT
-
-    name: str
-    value: float
-    difference: Estimate
-
-
-@dataclass(frozen=True)
-class ViolationResult:
-    """The violation of one test, on the original predictions and on the calibrated ones."""
-
-    __pydantic_config__: ClassVar = STRICT
-
-    test: str
-    before: Estimate
-    after: Estimate
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What the optimiser's decisions were predicted to be worth, and what they were worth."""
-
-    __pydantic_config__: ClassVar = STRICT
-
-    predicted: float
-    realised: float
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """What held-out data say of a calibrator; all values per instance, in the caller's units.
-
-    Attributes
-    ----------
-    verdict : "pass", "inconclusive" or "fail"
-        ``pass``: with the given confidence the calibrated optimiser is worth at least as much as
-        every rule, less ``margin``. ``fail``: with the same confidence it is not.
-    gap, gap_lower : the smallest difference to a rule, and the smallest lower bound of one
-    needed : observations that would settle an inconclusive verdict, at the variances seen here
-    margin : epsilon times the width of the value range
-    improvement : value over that of the plain optimiser on the original predictions
-    plain, calibrated, oracle, isotonic, best_rule : values; ``best_rule`` was picked in training
-    rules, violations : one entry for every rule; the optimiser's own test is the last violation
-    promise_before, promise_after : predicted and realised value of the optimiser (winner's curse)
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    verdict: Literal["pass", "inconclusive", "fail"]
-    epsilon: float
-    confidence: float
-    margin: float
-    gap: float
-    gap_lower: float
-    closest_rule: str
-    needed: int | None
-    n_instances: int
-    n_observations: int
-    improvement: Estimate
-    plain: Estimate
-    calibrated: Estimate
-    isotonic: Estimate
-    best_rule: Estimate
-    best_rule_name: str
-    oracle: Estimate
-    squared_error_before: float
-    squared_error_after: float
-    promise_before: Promise
-    promise_after: Promise
-    rules: tuple[RuleResult, ...]
-    violations: tuple[ViolationResult, ...]
-    data: str
-    model: str
-    library: str
-    format: int
-
-    def __str__(self) -> str:
-        words = {
-            "pass": "worth at least as much as every rule",
-            "fail": "worth less than some rule",
-            "inconclusive": "not settled",
-        }
-        text = (
-            f"{self.verdict}: {words[self.verdict]}, up to {self.margin:g}, with confidence "
-            f"{self.confidence:g} on {self.n_observations} observations.\n"
-            f"gap {self.gap:+.4f} (at least {self.gap_lower:+.4f}); "
-            f"closest rule: {self.closest_rule}"
-        )
-        if self.needed is not None:
-            text += f"\nabout {self.needed} observations would settle it"
-        return text
-
-    def to_json(self) -> str:
-        """The certificate as JSON text."""
-        return json.dumps(asdict(self), indent=1, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, text: str) -> Certificate:
-        """Read what :meth:`to_json` wrote; DataError if it is anything else."""
-        certificate = read_document(cls, text, FORMAT, name="this", noun="certificate")
-        if not 0 < certificate.confidence < 1:
-            raise damaged("this", "certificate", ValueError("confidence: not in (0, 1)"))
-        return certificate
+TOGETHER = 8  # rules whose decisions are held expanded
 
 
 def certify(
@@ -141,19 +40,24 @@ def certify(
     outcomes: ArrayLike | None = None,
     *,
     confidence: float = 0.95,
+    max_weight: float | None = None,
     available: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Certificate:
-    """Judge a model on instances that ``fit`` never saw.
+    """Compare a model with every rule, plain and isotonic, on instances that ``fit`` never saw.
 
     Parameters
     ----------
     calibrator : a fitted DecisionCalibrator, or its Model
     predictions, outcomes : as in ``fit``
     confidence : float in (0, 1)
-        Shared over the rules: all lower bounds hold at once with this probability.
+    max_weight : float, optional
+        The largest total weight that a cluster can have (its size, without weights), or an instance
+        that has a weight. Without it clusters and unequal weights give no verdict but inconclusive.
 
-    Cost: one optimiser call per rule and instance. Instances of one cluster are one observation.
+    Bounds hold at finite n, for independent observations: instances, or whole clusters. They are
+    found by betting (Waudby-Smith and Ramdas 2024) in a fixed, shuffled order.
+    Cost: one optimiser call and about 40 passes over the observations per rule.
 
     Examples
     --------
@@ -165,6 +69,8 @@ def certify(
     'pass'
     """
     check_number(confidence, "confidence", "certify", 0, 1, high_open=True)
+    if max_weight is not None:
+        max_weight = check_number(max_weight, "max_weight", "certify", 0)
     model = model_of(calibrator, "certify")
     instances = model.instances(predictions, outcomes, available, sample_weight)
     instances.require_outcome("certify")
@@ -175,156 +81,224 @@ def certify(
     n_jobs = getattr(calibrator, "n_jobs", None)
     threads.check_jobs(n_jobs, "DecisionCalibrator")
     with threads.using(n_jobs):
-        return _Evaluation(model, instances, confidence).certificate()
+        return _Evaluation(model, instances, confidence, max_weight).certificate()
+
+
+class _Versus(NamedTuple):
+    """A rival, judged."""
+
+    result: RivalResult
+    verdict: Verdict  # as if the largest weight were declared
+    evidence: float  # the e-value for "the rival is better"
+    approximate: Estimate
+    needed: int | None
+    lags: bool  # the data speak for the rival
 
 
 class _Evaluation:
     """The values that a certificate is made of."""
 
-    def __init__(self, model: Model, instances: Instances, confidence: float):
-        self.model, self.instances, self.confidence = model, instances, confidence
-        self.problem: Problem = self.model.problem
+    def __init__(
+        self, model: Model, instances: Instances, confidence: float, max_weight: float | None
+    ):
+        self.model, self.instances = model, instances
+        self.confidence, self.max_weight = float(confidence), max_weight
+        self.problem: Problem = model.problem
         self.layout: Layout = self.problem.lay(instances)
         self.outcome = instances.require_outcome("certify")
         self.before = instances.prediction
-        self.after = self.model.predict(instances)
-        self.plain = self.problem.pick_on_threads(self.before, self.layout)
-        self.calibrated = self.problem.pick_on_threads(self.after, self.layout)
-        self.observations = Observations.from_instances(instances)
+        self.after = model.predict(instances)
+        self.residuals = self.outcome - self.before, self.outcome - self.after
+        self.plain, self.calibrated = self.picks(self.before), self.picks(self.after)
+        self.isotonic = self.picks(
+            model.isotonic.apply(instances, self.layout.per_item.get("frozen"))
+        )
+        self.ours = self.total(self.outcome, self.calibrated)
+        self.observations = Observations.from_instances(instances, max_weight)
         low, high = instances.value_range
-        k = max(self.layout.k, self.model.k)
-        self.ends = (low, high) if self.problem.exactly_one else (k * min(low, 0), k * max(high, 0))
-        self.value_width = (self.ends[1] - self.ends[0]) * self.observations.largest
-        self.centre = min(max(low, 0.0), high) if self.problem.exactly_one else 0.0
+        k = max(self.layout.k, model.k)
+        self.ends = Range(low, high)
+        if not self.problem.exactly_one:
+            self.ends = Range(k * min(low, 0.0), k * max(high, 0.0))
+        self.apart = Range(-self.ends.width, self.ends.width)
+        self.margin = float(model.margin)
         self.delta = 1.0 - confidence
+        self.shared = self.delta / (len(model.rules) + 2)
+
+    def picks(self, weights: Floats) -> Picks:
+        return self.problem.pick_on_threads(weights, self.layout)
 
     def total(self, flat: Floats, picks: Picks) -> Floats:
         """The sum of a flat column over each instance's decision, shape (n,)."""
         positions = self.layout.offsets[:-1, None] + np.maximum(picks, 0)
         return np.asarray(np.where(picks >= 0, flat[positions], 0.0).sum(axis=1))
 
-    def mean(self, flat: Floats, picks: Picks) -> float:
-        return float(self.observations.of(self.total(flat, picks)).mean())
+    def value(self, picks: Picks) -> tuple[Estimate, Estimate]:
+        """Valid and approximate intervals of the value of decisions."""
+        bets = self.observations.bets(self.total(self.outcome, picks), self.ends)
+        return bets.interval(self.delta / 2), bets.approximate(self.delta)
 
-    def value(self, picks: Picks) -> Estimate:
-        # A share of the weight moves a value away from 0, and so out of a range that 0 is not in.
-        values = self.total(self.outcome, picks) - self.centre
-        observed = self.observations.of(values) + self.centre
-        return bernstein(observed, self.value_width, self.delta / 2).within(*self.ends)
+    def versus(self, name: str, picks: Picks, tolerated: float) -> _Versus:
+        """Judge a rival; it makes the verdict fail if it is better by more than ``tolerated``."""
+        theirs = self.total(self.outcome, picks)
+        bets = self.observations.bets(self.ours - theirs, self.apart)
+        difference, lower = bets.interval(self.shared), bets.lower(self.delta)
+        near = bets.approximate(self.delta)
+        evidence = bets.evidence_below(-tolerated, self.shared)
+        worse = tolerated == 0 and (near.upper < 0 or bets.upper(self.delta / 2) < 0)
+        found: Verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
+        if evidence * self.shared >= 1 - 1e-12:
+            found = "fail"
+        lags = worse or difference.mean < -self.margin
+        needed = None
+        if found == "inconclusive":
+            level, delta = (-tolerated, self.shared) if lags else (-self.margin, self.delta)
+            needed = bets.needed(level, delta)
+        stated: Verdict = found if self.observations.declared else "inconclusive"
+        result = RivalResult(name, self.observations.mean(theirs), difference, lower, stated)
+        return _Versus(result, found, evidence, near, needed, lags)
 
-    def difference(self, rule: Picks, shares: int) -> tuple[Estimate, float]:
-        """How much more the calibrated optimiser has, and the variance of that."""
-        more = self.total(self.outcome, self.calibrated) - self.total(self.outcome, rule)
-        observed = self.observations.of(more)
-        variance = float(observed.var(ddof=1)) if len(observed) > 1 else np.inf
-        estimate = bernstein(observed, 2 * self.value_width, self.delta / shares)
-        most = self.ends[1] - self.ends[0]
-        return estimate.within(-most, most), variance
-
-    def violation(self, test: str, before: Picks, after: Picks, shares: int) -> ViolationResult:
+    def violation(self, test: str, before: Picks, after: Picks) -> ViolationResult:
         low, high = self.instances.value_range
-        most = self.layout.k * (high - low)
-        width = 2 * most * self.observations.largest
+        ends = Range(-self.layout.k * (high - low), self.layout.k * (high - low))
+        delta = self.delta / (2 * len(self.model.rules) + 2)
         estimates = []
-        for prediction, picks in ((self.before, before), (self.after, after)):
-            observed = self.observations.of(self.total(self.outcome - prediction, picks))
-            estimates.append(bernstein(observed, width, self.delta / shares).within(-most, most))
+        for residual, picks in zip(self.residuals, (before, after), strict=True):
+            sums = self.observations.of(self.total(residual, picks))
+            estimates.append(student(sums, self.observations.total, ends, delta))
         return ViolationResult(test, *estimates)
 
     def squared_error(self, prediction: Floats) -> float:
         squares = (self.outcome - prediction) ** 2
-        per_instance = np.add.reduceat(squares, self.layout.offsets[:-1])
-        return float(self.observations.of(per_instance).mean())
+        return self.observations.mean(np.add.reduceat(squares, self.layout.offsets[:-1]))
 
-    def isotonic(self) -> Estimate:
-        frozen = self.layout.per_item.get("frozen")
-        smoothed = self.model.isotonic.apply(self.instances, frozen)
-        return self.value(self.problem.pick_on_threads(smoothed, self.layout))
+    def promise(self, prediction: Floats, picks: Picks) -> Promise:
+        return Promise(
+            self.observations.mean(self.total(prediction, picks)),
+            self.observations.mean(self.total(self.outcome, picks)),
+        )
 
-    def decisions(self) -> Iterator[tuple[Rule, Picks]]:
-        """Every rule with its decisions; those of a few rules are held at a time."""
+    def judged_rules(self) -> Iterator[tuple[_Versus, ViolationResult, Picks]]:
+        """Every rule in turn; the decisions of a few rules are held at a time."""
         for first, last in threads.spans(RULES, len(self.model.rules)):
             rules = self.model.rules[first:last]
             some = decide_all(rules, self.instances, self.problem, self.layout)
-            for rule, compacted in zip(rules, some, strict=True):
-                yield rule, expand(compacted, self.layout)
+            for start, stop in threads.spans(TOGETHER, len(rules)):
+                judge = partial(self.judge_rule, rules[start:stop], some[start:stop])
+                yield from threads.run(judge, stop - start)
+
+    def judge_rule(
+        self, rules: Sequence[Rule], decisions: NDArray[Any], number: int
+    ) -> tuple[_Versus, ViolationResult, Picks]:
+        name, picks = rules[number].name, expand(decisions[number], self.layout)
+        versus = self.versus(name, picks, self.margin)
+        return versus, self.violation(name, picks, picks), picks
+
+    def verdicts(self, groups: dict[str, list[_Versus]]) -> dict[str, Verdict]:
+        """The verdict against each kind of rival."""
+        found: dict[str, Verdict] = {}
+        for kind, rivals in groups.items():
+            found[kind] = weakest(row.verdict for row in rivals)
+            if sum(row.evidence for row in rivals) * self.shared >= 1 - 1e-12:
+                found[kind] = "fail"
+        return found
 
     def certificate(self) -> Certificate:
-        rules = self.model.rules
-        results, variances, violations = [], [], []
-        best = None
-        for number, (rule, picks) in enumerate(self.decisions()):
-            difference, variance = self.difference(picks, len(rules))
-            results.append(RuleResult(rule.name, self.mean(self.outcome, picks), difference))
-            variances.append(variance)
-            violations.append(self.violation(rule.name, picks, picks, 4 * (len(rules) + 1)))
-            if number == self.model.best_rule:
+        model, observations = self.model, self.observations
+        judged, violations = [], []
+        best = (Estimate(0, 0, 0), Estimate(0, 0, 0))
+        for number, (row, violation, picks) in enumerate(self.judged_rules()):
+            judged.append(row)
+            violations.append(violation)
+            if number == model.best_rule:
                 best = self.value(picks)
-        shares = 4 * (len(rules) + 1)
-        violations.append(self.violation("optimiser", self.plain, self.calibrated, shares))
-        margin = self.model.margin
-        closest = min(results, key=lambda result: result.difference.lower)
-        assert best is not None
+        violations.append(self.violation("optimiser", self.plain, self.calibrated))
+        others = [
+            self.versus("plain", self.plain, 0.0),
+            self.versus("isotonic", self.isotonic, 0.0),
+        ]
+        every = [*judged, *others]
+        verdicts = self.verdicts({"rules": judged, "plain": others[:1], "isotonic": others[1:]})
+        if_declared = None
+        if not observations.declared:
+            if_declared = weakest(verdicts.values())
+            verdicts = dict.fromkeys(verdicts, "inconclusive")
+        rules = [row.result for row in judged]
+        results = [row.result for row in every]
+        closest = min(results, key=lambda result: result.lower)
+        near = min(every, key=lambda row: row.result.difference.mean)
+        values = {
+            "plain": self.value(self.plain),
+            "calibrated": self.value(self.calibrated),
+            "isotonic": self.value(self.isotonic),
+            "best_rule": best,
+            "oracle": self.value(self.picks(self.outcome)),
+        }
+        gain = observations.bets(self.ours - self.total(self.outcome, self.plain), self.apart)
+        lowest = min(row.approximate.lower for row in every)
         return Certificate(
-            verdict=verdict([result.difference for result in results], margin),
-            epsilon=self.model.epsilon,
-            confidence=float(self.confidence),
-            margin=float(margin),
-            gap=min(result.difference.mean for result in results),
-            gap_lower=closest.difference.lower,
-            closest_rule=closest.name,
-            needed=self._needed(results, variances, margin),
+            verdict=weakest(verdicts.values()),
+            verdicts=verdicts,
+            if_declared=if_declared,
+            epsilon=model.epsilon,
+            confidence=self.confidence,
+            margin=self.margin,
+            gap=near.result.difference.mean,
+            gap_lower=closest.lower,
+            closest_rival=name_of_rival(results.index(closest), model),
+            closest_rule=min(rules, key=lambda result: result.lower).name,
+            needed=needed(every, verdicts, if_declared),
             n_instances=len(self.instances),
-            n_observations=self.observations.n,
-            improvement=self.difference(self.plain, 2)[0],
-            plain=self.value(self.plain),
-            calibrated=self.value(self.calibrated),
-            isotonic=self.isotonic(),
-            best_rule=best,
-            best_rule_name=rules[self.model.best_rule].name,
-            oracle=self.value(self.problem.pick_on_threads(self.outcome, self.layout)),
+            n_observations=observations.n,
+            unit=unit_of(self.instances),
+            max_weight=self.max_weight,
+            heaviest=float(observations.total.max()),
+            improvement=gain.interval(self.delta / 2),
+            **{name: valid for name, (valid, _) in values.items()},
+            best_rule_name=model.rules[model.best_rule].name,
+            approximate={
+                "gap": near.approximate._replace(lower=lowest),
+                "improvement": others[0].approximate,
+                **{name: approximate for name, (_, approximate) in values.items()},
+            },
             squared_error_before=self.squared_error(self.before),
             squared_error_after=self.squared_error(self.after),
-            promise_before=Promise(
-                self.mean(self.before, self.plain), self.mean(self.outcome, self.plain)
-            ),
-            promise_after=Promise(
-                self.mean(self.after, self.calibrated), self.mean(self.outcome, self.calibrated)
-            ),
-            rules=tuple(results),
+            promise_before=self.promise(self.before, self.plain),
+            promise_after=self.promise(self.after, self.calibrated),
+            rules=tuple(rules),
+            rivals=tuple(row.result for row in others),
             violations=tuple(violations),
             data=self.instances.fingerprint,
-            model=fingerprint(self.model),
+            model=fingerprint(model),
             library=outrule.__version__,
             format=FORMAT,
         )
 
-    def _needed(
-        self, results: list[RuleResult], variances: list[float], margin: float
-    ) -> int | None:
-        """Observations after which, at these means and variances, the verdict would be settled."""
-        differences = [result.difference for result in results]
-        if verdict(differences, margin) != "inconclusive" or self.observations.n < 2:
-            return None
-        width, delta = 2 * self.value_width, self.delta / len(results)
-        needed = [
-            (
-                difference.mean + margin,
-                observations_needed(abs(difference.mean + margin), variance, width, delta),
-            )
-            for difference, variance in zip(differences, variances, strict=True)
-        ]
-        failing = [count for distance, count in needed if distance < 0 and count is not None]
-        if failing:
-            return min(failing)
-        counts = [count for _, count in needed]
-        return None if None in counts else max(count for count in counts if count is not None)
+
+def needed(
+    rivals: list[_Versus], verdicts: dict[str, Verdict], if_declared: Verdict | None
+) -> int | None:
+    """Observations that would decide: the first that fails, or the last that passes."""
+    if if_declared is not None or weakest(verdicts.values()) != "inconclusive":
+        return None
+    undecided = [row for row in rivals if row.verdict == "inconclusive"]
+    failing = [row.needed for row in undecided if row.lags and row.needed is not None]
+    if failing:
+        return min(failing)
+    counts = [row.needed for row in undecided if row.needed is not None]
+    return max(counts) if counts and len(counts) == len(undecided) else None
 
 
-def verdict(differences: list[Estimate], margin: float) -> Literal["pass", "inconclusive", "fail"]:
-    """Pass if every lower bound is above -margin, fail if some upper bound is below it."""
-    if all(difference.lower >= -margin for difference in differences):
-        return "pass"
-    if any(difference.upper < -margin for difference in differences):
-        return "fail"
-    return "inconclusive"
+def unit_of(instances: Instances) -> str:
+    """What to call one observation: the name of the cluster column where it is a plain word."""
+    if instances.cluster is None:
+        return "instance"
+    names = column_names(instances)
+    word = "" if names is None or names.cluster is None else str(names.cluster)
+    return word if word.isalpha() and word.islower() else "cluster"
+
+
+def name_of_rival(number: int, model: Model) -> str:
+    """The name of a rule, or what plain and isotonic are called."""
+    names = [rule.name for rule in model.rules]
+    return [*names, RIVALS["plain"], RIVALS["isotonic"]][number]

@@ -1,4 +1,4 @@
-"""Confidence: observations of bounded range enter, a mean with its bounds leaves."""
+"""Confidence bounds for a weighted mean: valid at finite n by betting, and approximate ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from outrule.data.instances import Instances
+from outrule.data.origin import TableOrigin
+from outrule.errors import DataError
+from outrule.kernels.betting import CAP, evidence, lower_bound, stakes
 from outrule.types import Floats, Integers
 
 
@@ -19,87 +22,200 @@ class Estimate(NamedTuple):
     lower: float
     upper: float
 
-    def within(self, low: float, high: float) -> Estimate:
-        """The same, cut to where the true mean can only be."""
-        return Estimate(self.mean, max(self.lower, low), min(self.upper, high))
+
+class Range(NamedTuple):
+    """What the value of one instance can be."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
     """What counts as one independent observation: an instance, or a whole cluster.
 
-    The mean over instances, by their weights, is the plain mean of ``of(values)``. An observation
-    is its own mean value times its share of the weight, ``largest`` being the largest share; given
-    the shares, observations are independent and bounded by ``largest`` times the range of a value.
+    Observation i has weight ``W_i`` (the sum over its instances) and, for any value v per instance,
+    ``D_i``, the weighted sum of v. What is estimated is the population's ratio E[D] / E[W].
+
+    A lower bound t for it is a test of E[D - tW] <= 0. Betting needs ``D - tW`` bounded below,
+    which is so where v has a range and W is at most ``largest``. No finite n bounds the ratio
+    without that: rare heavy observations that the sample lacks can move it anywhere. So ``largest``
+    is a declared number, or that of observations that all weigh the same by construction
+    (instances without weights); else it is only the largest seen, and ``declared`` is False.
+
+    The bets are made in an order in which outcomes have no say: the observations of a table are
+    numbered by their names in sorted order, those of arrays by their place (clusters again by their
+    names), and then sorted by the splitmix64 hash of the number.
     """
 
-    group: Integers
+    group: Integers  # the place of every instance's observation in the order; -1 without weight
     weight: Floats
-    n: int
+    total: Floats  # W, shape (n,)
     largest: float
+    declared: bool
 
     @classmethod
-    def from_instances(cls, instances: Instances) -> Observations:
+    def from_instances(cls, instances: Instances, max_weight: float | None = None) -> Observations:
         """Clusters where the instances have them, else the instances."""
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
-        cluster = np.arange(len(instances)) if instances.cluster is None else instances.cluster
-        names, group = np.unique(cluster[weight > 0], return_inverse=True)
-        full = np.full(len(instances), -1)
-        full[weight > 0] = group
-        n = len(names)
-        share = np.bincount(group, weights=weight[weight > 0], minlength=n) * (n / weight.sum())
-        return cls(full, weight * (n / weight.sum()), n, float(share.max()))
+        counted = weight > 0
+        names, number = np.unique(_by_name(instances)[counted], return_inverse=True)
+        group = np.full(len(instances), -1)
+        group[counted] = np.argsort(shuffled(len(names)))[number]
+        sums = np.bincount(group[counted], weight[counted], len(names))
+        total = np.asarray(sums, dtype=np.float64)
+        seen = float(total.max())
+        if max_weight is None:
+            alike = instances.cluster is None and bool((total == seen).all())
+            return cls(group, weight, total, seen, alike)
+        if seen > max_weight * (1 + 1e-12):
+            what = "a cluster" if instances.cluster is not None else "an instance"
+            raise DataError(
+                f"{what} has weight {seen:g}, more than max_weight={max_weight:g}. Declare the "
+                f"largest weight that {what} can have."
+            )
+        return cls(group, weight, total, max(float(max_weight), seen), True)
+
+    @property
+    def n(self) -> int:
+        return len(self.total)
 
     def of(self, values: Floats) -> Floats:
-        """One number per observation, from one value per instance."""
+        """The weighted sums over each observation's instances, in the order of the bets."""
         counted = self.group >= 0
-        weights = (self.weight * values)[counted]
-        return np.asarray(np.bincount(self.group[counted], weights, self.n), dtype=np.float64)
+        sums = np.bincount(self.group[counted], (self.weight * values)[counted], self.n)
+        return np.asarray(sums, dtype=np.float64)
+
+    def mean(self, values: Floats) -> float:
+        return float(self.of(values).sum() / self.total.sum())
+
+    def bets(self, values: Floats, ends: Range) -> Bets:
+        """What is needed for bounds of the mean of a value per instance, whose range is known."""
+        weight = self.total / self.largest
+        value = np.clip(self.of(values - ends.low) / (ends.width * self.largest), 0.0, weight)
+        return Bets(self.of(values), self.total, value, weight, stakes(value, weight), ends)
 
 
-def bernstein(observed: Floats, width: float, delta: float) -> Estimate:
-    """Empirical Bernstein bounds for the mean of independent observations in a range of ``width``.
+@dataclass(frozen=True, eq=False)
+class Bets:
+    """The observations of one value; all bounds are in its units."""
 
-    Each bound by itself holds with probability 1 - delta (Maurer and Pontil 2009, Theorem 11). With
-    one observation nothing is known beyond the range.
+    sums: Floats  # D
+    total: Floats  # W
+    value: Floats  # D as the bets take it: from 0 to ``weight``
+    weight: Floats  # W as the bets take it: from 0 to 1
+    stake: Floats
+    ends: Range
+
+    @property
+    def mean(self) -> float:
+        return float(self.sums.sum() / self.total.sum())
+
+    def lower(self, delta: float) -> float:
+        """A lower bound that holds with probability 1 - delta."""
+        found = lower_bound(self.value, self.weight, self.stake, -math.log(delta))
+        return self.ends.low + self.ends.width * found
+
+    def upper(self, delta: float) -> float:
+        """An upper bound that holds with probability 1 - delta."""
+        rest = self.weight - self.value
+        found = lower_bound(rest, self.weight, self.stake, -math.log(delta))
+        return self.ends.high - self.ends.width * found
+
+    def interval(self, delta: float) -> Estimate:
+        """The mean and two bounds, each of which holds with probability 1 - delta."""
+        return Estimate(self.mean, self.lower(delta), self.upper(delta))
+
+    def evidence_below(self, level: float, delta: float) -> float:
+        """The e-value against "the mean is at least ``level``", stopped at 1 / delta."""
+        s = min(max((self.ends.high - level) / self.ends.width, 0.0), 1.0)
+        rest = self.weight - self.value
+        return math.exp(evidence(rest, self.weight, self.stake, s, -math.log(delta)))
+
+    def approximate(self, delta: float) -> Estimate:
+        """The cluster-robust interval: see :func:`student`."""
+        return student(self.sums, self.total, self.ends, delta)
+
+    def needed(self, level: float, delta: float) -> int | None:
+        """About how many observations would show on which side of ``level`` the mean is.
+
+        At the mean and the variance seen; None where no number is enough.
+        """
+        value, weight, s = self.value, self.weight, (level - self.ends.low) / self.ends.width
+        if (value - s * weight).sum() < 0:
+            value, s = weight - value, 1 - s
+        if not 0 < s < 1 or len(value) < 2:
+            return None
+        gain = float((value - s * weight).mean())
+        ratio = value.sum() / weight.sum()
+        return observations_needed(gain, float(((value - ratio * weight) ** 2).mean()), s, delta)
+
+
+def student(sums: Floats, total: Floats, ends: Range, delta: float) -> Estimate:
+    """A ratio of sums with its approximate interval: linearised, t with n - 1 degrees of freedom.
+
+    With one observation nothing is known beyond the range.
+    """
+    from scipy.special import stdtrit  # slow to import, needed only here
+
+    n, whole = len(sums), float(total.sum())
+    mean = float(sums.sum()) / whole
+    if n < 2:
+        return Estimate(mean, *ends)
+    squares = float(((sums - mean * total) ** 2).sum())  # not a product: BLAS differs by threads
+    half = -float(stdtrit(n - 1, delta / 2)) * math.sqrt(n / (n - 1) * squares) / whole
+    return Estimate(mean, max(mean - half, ends.low), min(mean + half, ends.high))
+
+
+def _by_name(instances: Instances) -> Integers:
+    """The observation of every instance, as a number in the order of the names."""
+    origin, cluster = instances.origin, instances.cluster
+    if not isinstance(origin, TableOrigin):
+        return np.arange(len(instances)) if cluster is None else cluster
+    if cluster is None:
+        names, number = origin.labels, np.arange(len(instances))
+    else:
+        _, first, number = np.unique(cluster, return_index=True, return_inverse=True)
+        names = origin.frame[str(origin.names.cluster)].gather(instances.offsets[first])
+    if str(names.dtype).startswith(("Cat", "Enum")):  # whose order is not that of their names
+        names = names.cast(str)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[names.arg_sort().to_numpy()] = np.arange(len(names))
+    return rank[number]
+
+
+def shuffled(n: int) -> Integers:
+    """The numbers from 0 to n - 1 in the order of their splitmix64 hashes, always the same."""
+    z = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.argsort(z ^ (z >> np.uint64(31)), kind="stable")
+
+
+def observations_needed(gain: float, variance: float, s: float, delta: float) -> int | None:
+    """The n at which bets on observations with this mean and variance reach 1 / delta.
+
+    By the first two terms of the logarithm: ``n (stake gain - stake^2 (variance + gain^2) / 2)``.
 
     Examples
     --------
-    >>> estimate = bernstein(np.tile([0.0, 1.0], 500), width=1.0, delta=0.05)
-    >>> round(estimate.lower, 3), estimate.mean, round(estimate.upper, 3)
-    (0.448, 0.5, 0.552)
+    >>> observations_needed(gain=0.05, variance=0.04, s=0.5, delta=0.05)
+    102
     """
-    n = len(observed)
-    mean = float(observed.mean())
-    if n < 2:
-        return Estimate(mean, mean - width, mean + width)
-    half = half_width(n, float(observed.var(ddof=1)), width, delta)
-    return Estimate(mean, mean - half, mean + half)
+    log_level = -math.log(delta)
 
+    def enough(n: int) -> bool:
+        stake = min(math.sqrt(2 * log_level / (n * max(variance, 1e-300))), CAP / s)
+        return n * (stake * gain - stake**2 * (variance + gain**2) / 2) >= log_level
 
-def half_width(n: int, variance: float, width: float, delta: float) -> float:
-    """How far the bound is from the mean of n observations with this sample variance."""
-    return math.sqrt(2 * variance * math.log(2 / delta) / n) + 7 * width * math.log(2 / delta) / (
-        3 * (n - 1)
-    )
-
-
-def observations_needed(distance: float, variance: float, width: float, delta: float) -> int | None:
-    """The number of observations at which the bound is closer to the mean than ``distance``.
-
-    None where no number is enough.
-    """
-    if not distance > 0:
+    if not gain > 0 or not enough(2**60):
         return None
-    low, high = 2, 4
-    while half_width(high, variance, width, delta) > distance:
-        if high > 2**60:
-            return None
-        low, high = high, 2 * high
+    low, high = 1, 2**60
     while low < high:
         middle = (low + high) // 2
-        if half_width(middle, variance, width, delta) > distance:
-            low = middle + 1
-        else:
-            high = middle
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
     return low

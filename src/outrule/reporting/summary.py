@@ -1,4 +1,4 @@
-"""The summary: a calibrator and held-out instances enter, one dict of plain values leaves."""
+"""The summary: everything that a report shows, as one dict of plain values."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from outrule.data.origin import ArrayOrigin, TableOrigin
 from outrule.errors import DataError, refuse_argument
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
-from outrule.proof.certificate import Certificate, certify, verdict
+from outrule.proof.certificate import Certificate, certify
 from outrule.proof.confidence import Estimate
+from outrule.proof.statement import RivalResult
 from outrule.rules.rules import Fixed, Multiplier, Rule
 
 FORMAT = 1
@@ -42,28 +43,34 @@ READING = {
     "Value": "The sum of the outcomes of the items a decision takes, as a mean per instance, in "
     "the units of the data. More is better.",
     "Verdict": "Pass: with the stated confidence the plain optimiser on the calibrated predictions "
-    "is worth at least as much as every rule, less the tolerated margin. Fail: some rule is worth "
-    "more than that. Inconclusive: there are too few observations to say.",
-    "Margin": "Epsilon times the width of the value range: what the optimiser may lack to the best "
-    "rule.",
-    "Gap": "The smallest difference to a rule, which is that to the rule that did best on these "
-    "data, and the smallest lower bound of all differences.",
-    "Difference to a rule": "Value of the calibrated optimiser less that of the rule, on the same "
-    "instances. The confidence is shared over the rules, so that all lower bounds hold at once.",
-    "Intervals": "Empirical Bernstein bounds. They assume independent observations and nothing "
-    "else: instances, or whole clusters where the data name them. They are wider than the usual "
-    "normal approximation.",
-    "Violation": "Outcome less prediction, summed over what a rule (or the optimiser itself) "
+    "is at least as good as every rule, the plain optimiser on the original predictions and "
+    "isotonic regression, minus at most the margin, and is not significantly worse than the last "
+    "two. Fail: some rule is better by more than the margin, or one of the last two is better. "
+    "Inconclusive: there is too little data to say, or sizes vary and no bound on them is "
+    "declared.",
+    "Margin": "Epsilon times the width of the value range: how far below the best rule is "
+    "acceptable.",
+    "Gap": "The smallest difference to a rival, and the smallest of their lower bounds. The true "
+    "gap is the difference to one rival, so the bound needs no correction for their number.",
+    "Difference to a rule": "Value of the calibrated optimiser minus that of the rule, on the same "
+    "instances. The interval is shared over all rivals: all lower bounds hold at once, and all "
+    "upper bounds. A pass rests on the lower bound for the rule alone; if all rules pass, that "
+    "holds for all of them together.",
+    "Intervals": "Bounds by betting, valid for any number of independent observations: instances, "
+    "or whole clusters where the data have them. Those labelled approximate, and those of the "
+    "violations, are the usual cluster-robust t intervals: narrower, and good for many "
+    "observations.",
+    "Violation": "Outcome minus prediction, summed over what a rule (or the optimiser itself) "
     "chooses, as a mean per instance. Zero means unbiased. If no violation is larger than the "
     "tolerance, no rule can be worth more than the optimiser by more than the margin.",
-    "Promised and kept": "What the optimiser's own choices were predicted to be worth, and what "
-    "they were worth. Choosing the largest predictions favours those that are too large: the "
+    "Predicted vs realised": "What the optimiser's own choices were predicted to be worth, and "
+    "what they were worth. Choosing the largest predictions favours those that are too large: the "
     "winner's curse. After calibration the two should agree.",
     "Best rule": "Picked by its value in training, as one would pick it in practice; on held-out "
     "data another rule may be better. The verdict compares with every rule.",
     "Oracle": "The optimiser on the outcomes themselves: a ceiling that no prediction reaches.",
-    "Limits": "The figures hold for data like these held-out instances. Nothing here can tell "
-    "whether some of them were used in training, but for the very same data, which is refused.",
+    "Limits": "The figures hold for data like these held-out instances. That none of them was used "
+    "in training is not checked, except that the exact training data are not accepted.",
 }
 
 
@@ -78,7 +85,7 @@ def summarise(
     instances : Instances that ``fit`` never saw, with outcomes
     certificate : Certificate, optional
         Of this model on these instances, by their fingerprints; its figures are taken as they are
-        (:func:`outrule.verify` derives them again). Made here, with confidence 0.95, if not given.
+        (:func:`outrule.verify` recomputes them). Made here, with confidence 0.95, if not given.
 
     Returns
     -------
@@ -87,12 +94,14 @@ def summarise(
     say so.
 
     format, library : version of this layout, and of the library
-    verdict : ``verdict`` ("pass", "inconclusive", "fail"), ``sentence``, ``epsilon``, ``margin``,
-        ``confidence``, ``gap``, ``gap_lower``, ``closest_rule``, ``needed``, ``n_instances``,
-        ``n_observations``, ``improvement`` (interval) over the plain optimiser
+    verdict : ``verdict`` ("pass", "inconclusive", "fail"), ``sentence``, ``improvement`` (interval)
+        over the plain optimiser, ``approximate`` (its intervals by name) and the other attributes
+        of the certificate's verdict, by their names
     values : list of ``name`` (plain, best_rule, isotonic, calibrated, oracle), ``label``, interval
     rules : list of ``name``, ``kind``, ``text``, ``value_in_training``, ``value``, ``difference``
-        (interval: the calibrated optimiser less the rule), ``verdict``; in the model's order
+        (interval: the calibrated optimiser minus the rule, shared over all rivals), ``lower`` (the
+        bound for this rule alone), ``verdict``; in the model's order
+    rivals : the same for plain and isotonic, with ``label``
     violations : list of ``test``, ``kind`` ("rule" or "optimiser"), ``before``, ``after``
         (intervals); the optimiser's own test is the last
     promises : ``before`` and ``after``, each ``predicted`` and ``realised``
@@ -134,6 +143,9 @@ def summarise(
             for name, label in VALUES.items()
         ],
         "rules": _rules(certificate, model),
+        "rivals": [
+            {**_rival(result), "label": VALUES[result.name]} for result in certificate.rivals
+        ],
         "violations": [
             {
                 "test": row.test,
@@ -160,7 +172,7 @@ def summarise(
 
 
 def check_summary(summary: Any, owner: str) -> Mapping[str, Any]:
-    """Refuse what is not a summary of this version."""
+    """Raise an error for anything but a summary of this version."""
     if not isinstance(summary, Mapping):
         expected = "the dict that summarise returned"
         raise refuse_argument(type(summary).__name__, "summary", owner, expected)
@@ -197,53 +209,40 @@ def _interval(estimate: Estimate) -> dict[str, float]:
 
 
 def _verdict(certificate: Certificate) -> dict[str, Any]:
-    names = "verdict epsilon margin confidence gap gap_lower closest_rule needed"
-    names += " n_instances n_observations"
+    names = "verdict verdicts if_declared epsilon margin margin_share confidence gap gap_lower"
+    names += " closest_rival closest_rule needed more n_instances n_observations unit max_weight"
+    names += " heaviest sentence warning"
     return {
         **{name: getattr(certificate, name) for name in names.split()},
-        "sentence": _sentence(certificate),
+        "verdicts": dict(certificate.verdicts),
         "improvement": _interval(certificate.improvement),
+        "approximate": {
+            name: _interval(estimate) for name, estimate in certificate.approximate.items()
+        },
     }
-
-
-def _sentence(certificate: Certificate) -> str:
-    n = len(certificate.rules)
-    every = "the rule" if n == 1 else f"every one of the {n:,} rules"
-    sure, margin = (
-        f"With {100 * certificate.confidence:g} % confidence",
-        f"{certificate.margin:,g}",
-    )
-    optimiser = "the plain optimiser on the calibrated predictions"
-    if certificate.verdict == "pass":
-        return f"{sure}, {optimiser} is worth at least as much as {every}, up to {margin}."
-    if certificate.verdict == "fail":
-        better = "the rule" if n == 1 else "some rule"
-        return f"{sure}, {better} is worth more than {optimiser}, by more than {margin}."
-    observations = f"{certificate.n_observations:,} observations"
-    if certificate.needed is None:
-        more = "How many would settle it cannot be said from them."
-    else:
-        more = f"About {certificate.needed:,} would, if they are like these."
-    return (
-        f"These {observations} do not settle whether {optimiser} is worth at least as much as "
-        f"{every}, up to {margin}. {more}"
-    )
 
 
 def _rules(certificate: Certificate, model: Model) -> list[dict[str, Any]]:
     trained = model.rule_values.tolist()
     return [
         {
-            "name": result.name,
+            **_rival(result),
             "kind": type(rule).__name__,
             "text": definition(rule),
             "value_in_training": value,
-            "value": result.value,
-            "difference": _interval(result.difference),
-            "verdict": verdict([result.difference], certificate.margin),
         }
         for rule, value, result in zip(model.rules, trained, certificate.rules, strict=True)
     ]
+
+
+def _rival(result: RivalResult) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        "value": result.value,
+        "difference": _interval(result.difference),
+        "lower": result.lower,
+        "verdict": result.verdict,
+    }
 
 
 def definition(rule: Rule) -> str:
@@ -272,7 +271,7 @@ def _shorten(text: str) -> str:
 
 
 def _round(number: int, row: Round) -> dict[str, Any]:
-    """A row of the history; one that a damaged file brought in is refused."""
+    """A row of the history; DataError if a damaged file brought it in."""
     values = row._asdict()
     numbers = [value for name, value in values.items() if name != "test"]
     good = all(type(value) in (int, float) and math.isfinite(value) for value in numbers)
@@ -318,7 +317,7 @@ def _ledger(model: Model, rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _falls(n_patches: int, rounds: list[dict[str, Any]]) -> list[float | None]:
-    """For every patch the squared error of its round less that of the next; None without one."""
+    """For every patch the squared error of its round minus that of the next; None without one."""
     errors = [row["squared_error"] for row in rounds]
     falls: list[float | None] = [
         errors[number] - errors[number + 1] if number + 1 < len(errors) else None
@@ -326,7 +325,7 @@ def _falls(n_patches: int, rounds: list[dict[str, Any]]) -> list[float | None]:
         if row["test"] is not None
     ]
     falls += [None] * n_patches
-    return falls[:n_patches]  # rounds whose patches were taken back stand at the end
+    return falls[:n_patches]  # rounds whose patches were taken back are at the end
 
 
 def _note(noisy: bool, n_unmeasured: int) -> str:

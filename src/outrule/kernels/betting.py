@@ -1,0 +1,134 @@
+"""Betting against a ratio of means, and the largest ratio that the bets rule out.
+
+An observation has a weight w in [0, 1] and a value d in [0, w]; the question is E[d] / E[w]. To
+test "the ratio is at most s", bet on ``d - s w``: its mean would not be positive, and it is never
+below ``-s w``. The capital, the product of ``1 + stake (d - s w)``, is then a supermartingale, so
+that it ever reaches 1/delta with probability at most delta (Ville's inequality), at any n.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+CAP = 0.9  # the largest share of the capital that one bet can lose
+LARGE = 1e100  # beyond it a capital is rescaled
+CLOSE = 2.0**-42  # width of the last bracket; ratios are between 0 and 1
+STEPS = 200  # of the search for the root; about ten are needed
+
+
+@njit(nogil=True, cache=True)
+def stakes(value: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The stake of every bet, from the observations before it only; times ``sqrt(log_level)``.
+
+    It is ``sqrt(2 log_level / (n variance))``, the predictable plug-in of Waudby-Smith and Ramdas
+    (2024). The variance is that of ``d - r w``, r being the ratio so far; it starts at a quarter of
+    the mean squared weight. It is the same for ``w - d`` in the place of d.
+    """
+    n = len(value)
+    found = np.empty(n)
+    sum_d = sum_w = sum_dd = sum_dw = sum_ww = 0.0
+    for i in range(n):
+        squares, prior = 0.0, 0.25
+        if sum_w > 0:
+            ratio = sum_d / sum_w
+            squares = max(sum_dd - 2 * ratio * sum_dw + ratio * ratio * sum_ww, 0.0)
+            prior = 0.25 * sum_ww / i
+        found[i] = np.sqrt(2.0 * (i + 1) / (n * (prior + squares)))
+        sum_d += value[i]
+        sum_w += weight[i]
+        sum_dd += value[i] * value[i]
+        sum_dw += value[i] * weight[i]
+        sum_ww += weight[i] * weight[i]
+    return found
+
+
+@njit(nogil=True, cache=True)
+def log_capital(
+    value: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    stake: NDArray[np.float64],
+    s: float,
+    stop: float,
+) -> tuple[float, float]:
+    """Logarithms of the largest and of the last capital; play ends once it is ``stop`` or more."""
+    cap = CAP / s if s > 0 else np.inf
+    best = scale = 0.0
+    now = top = 1.0
+    limit = np.exp(stop)
+    for i in range(len(value)):
+        now *= 1 + min(stake[i], cap) * (value[i] - s * weight[i])
+        top = max(top, now)
+        if now >= limit:
+            break
+        if now >= LARGE or now <= 1 / LARGE:
+            best = max(best, scale + np.log(top))
+            scale += np.log(now)
+            now = top = 1.0
+            limit = np.exp(min(stop - scale, 700.0))
+    return max(best, scale + np.log(top)), scale + np.log(now)
+
+
+@njit(nogil=True, cache=True)
+def evidence(
+    value: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    stake: NDArray[np.float64],
+    s: float,
+    log_level: float,
+) -> float:
+    """Log of the e-value against "the ratio is at most s": the capital, stopped at the level."""
+    stake = np.sqrt(log_level) * stake
+    return min(log_capital(value, weight, stake, s, log_level)[1], log_level)
+
+
+@njit(nogil=True, cache=True)
+def lower_bound(
+    value: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    stake: NDArray[np.float64],
+    log_level: float,
+) -> float:
+    """A lower bound for the ratio: the s up to which the capital reaches exp(``log_level``).
+
+    The largest capital falls as s grows, because every factor does: below the cap as ``d - s w``
+    falls, at the cap as ``(d - s w) / s`` does. So there is one such s; it is bracketed around the
+    normal approximation, then found by the regula falsi (Illinois).
+    """
+    stake = np.sqrt(log_level) * stake
+    ratio = value.sum() / weight.sum()
+    spread = np.sqrt(np.sum((value - ratio * weight) ** 2))
+    step = np.sqrt(2 * log_level) * spread / weight.sum() + 1.0 / len(value)
+    low, high, at_low, at_high = 0.0, 1.0, np.inf, -log_level  # nothing is won against s = 1
+    s, step = ratio - step, 0.1 * step
+    while True:  # one end of the bracket is not tried yet
+        s = min(max(s, 0.0), 1.0)
+        at_s = log_capital(value, weight, stake, s, np.inf)[0] - log_level
+        if at_s >= 0:
+            low, at_low = s, at_s
+            s += step
+        elif s == 0:
+            return 0.0
+        else:
+            high, at_high = s, at_s
+            s -= step
+        if at_low < np.inf and (high < 1 or s >= 1):
+            break
+        step *= 4
+    last = 0
+    for _ in range(STEPS):
+        if high - low <= CLOSE:
+            break
+        s = high - at_high * (high - low) / (at_high - at_low)
+        s = min(max(s, low + 0.5 * CLOSE), high - 0.5 * CLOSE)
+        at_s = log_capital(value, weight, stake, s, np.inf)[0] - log_level
+        if at_s >= 0:
+            low, at_low = s, at_s
+            at_high *= 0.5 if last == 1 else 1.0
+            last = 1
+        else:
+            high, at_high = s, at_s
+            at_low *= 0.5 if last == -1 else 1.0
+            last = -1
+    return low

@@ -1,0 +1,268 @@
+"""Sums and bounds of a certificate, recomputed in plain NumPy for the verification.
+
+Bounds are checked rather than searched: the bets must win against a number just below the claimed
+bound, and not against one just above it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from outrule.data.instances import Instances
+from outrule.model.model import Model
+from outrule.proof.confidence import Estimate
+from outrule.proof.statement import Certificate, RivalResult
+from outrule.types import Booleans, Floats, Integers
+
+
+class Recount:
+    """Sums and bounds with one entry per observation, in the order of the bets."""
+
+    def __init__(
+        self, model: Model, instances: Instances, outcome: Floats, certificate: Certificate
+    ):
+        self.outcome, self.instance = outcome, instances.instance
+        self.delta, self.shares = 1 - certificate.confidence, len(model.rules) + 2
+        self._set_ranges(model, instances)
+        weight = np.ones(len(instances)) if instances.weight is None else instances.weight
+        cluster = _ranks(instances)
+        counted = np.isin(cluster, cluster[weight > 0])
+        number = np.unique(cluster[counted], return_inverse=True)[1]
+        self.n = int(number.max()) + 1
+        place = np.empty(self.n, dtype=np.int64)
+        place[sorted(range(self.n), key=_hashed)] = np.arange(self.n)
+        self.of_instance = np.full(len(instances), self.n)
+        self.of_instance[counted] = place[number]
+        self.of_weight = weight
+        self.weight = self.per_observation(np.ones(len(instances)))
+        heaviest = float(self.weight.max())
+        self.largest = heaviest
+        if certificate.max_weight is not None:
+            if heaviest > certificate.max_weight * (1 + 1e-12):
+                raise ValueError(f"max_weight: an observation has weight {heaviest:g}")
+            self.largest = max(certificate.max_weight, heaviest)
+        equal = instances.cluster is None and bool(np.all(self.weight == heaviest))
+        self.declared = certificate.max_weight is not None or equal
+
+    def _set_ranges(self, model: Model, instances: Instances) -> None:
+        low, high = instances.value_range
+        self.span, self.margin = high - low, float(model.epsilon * (high - low))
+        self.base, self.ends = low, (0.0, high - low)
+        if not model.problem.exactly_one:
+            k = max(model.k, model.problem.lay(instances).k)
+            self.base, self.ends = 0.0, (k * min(low, 0.0), k * max(high, 0.0))
+        one = self.ends[1] - self.ends[0]
+        self.apart = (-one, one)
+
+    def per_observation(self, per_instance: Floats) -> Floats:
+        total = np.zeros(self.n + 1)
+        np.add.at(total, self.of_instance, self.of_weight * per_instance)
+        return total[: self.n]
+
+    def sums(self, per_item: Floats) -> Floats:
+        per_instance = np.bincount(self.instance, weights=per_item)
+        return self.per_observation(np.asarray(per_instance, dtype=np.float64))
+
+    def value(self, marks: Booleans) -> Floats:
+        """Values above ``base`` per instance."""
+        return self.sums((self.outcome - self.base) * marks)
+
+    def mean(self, observed: Floats) -> float:
+        return float(observed.sum() / self.weight.sum())
+
+    def promise(self, prediction: Floats, marks: Booleans) -> dict[str, float]:
+        return {
+            "predicted": self.mean(self.sums(prediction * marks)),
+            "realised": self.base + self.mean(self.value(marks)),
+        }
+
+    def worth(self, marks: Booleans, claimed: Sequence[float]) -> list[float]:
+        hint = [number - self.base for number in claimed]
+        found = self.interval(self.value(marks), *self.ends, self.delta / 2, hint)
+        return [self.base + number for number in found]
+
+    def roughly(self, marks: Booleans) -> list[float]:
+        found = self.student(self.value(marks), *self.ends, self.delta)
+        return [self.base + number for number in found]
+
+    def interval(
+        self, observed: Floats, low: float, high: float, delta: float, claimed: Sequence[float]
+    ) -> list[float]:
+        """Mean and bounds by betting; a claimed bound is returned if it is one."""
+        lower = self.lower(observed, low, high, delta, claimed[1])
+        upper = -self.lower(-observed, -high, -low, delta, -claimed[2])
+        return [self.mean(observed), lower, upper]
+
+    def lower(
+        self, observed: Floats, low: float, high: float, delta: float, claimed: float
+    ) -> float:
+        game = _Game(observed, self.weight, low, high, self.largest, delta)
+        s, slack = (claimed - low) / (high - low), 0.4e-9 * self.span / (high - low)
+        below = s - slack <= 0 or game.wins(s - slack)
+        if s >= -slack and below and not game.wins(max(s, 0.0) + slack):
+            return claimed
+        s, step = 0.0, 0.5
+        for _ in range(50):
+            s, step = (s + step if game.wins(s + step) else s), step / 2
+        return low + (high - low) * s
+
+    def student(self, observed: Floats, low: float, high: float, delta: float) -> list[float]:
+        """The ratio with its standard error by linearisation, and quantiles of t."""
+        from scipy.stats import t  # slow to import, needed only here
+
+        mean = self.mean(observed)
+        if self.n < 2:
+            return [mean, low, high]
+        squares = ((observed - mean * self.weight) ** 2).sum()
+        error = math.sqrt(squares * self.n / (self.n - 1)) / self.weight.sum()
+        half = float(t.isf(delta / 2, self.n - 1)) * error
+        return [mean, max(mean - half, low), min(mean + half, high)]
+
+    def rival(
+        self,
+        name: str,
+        ours: Booleans,
+        theirs: Booleans,
+        claim: RivalResult | None,
+        tolerated: float,
+    ) -> dict[str, Any]:
+        """All that is said of one rival, and what the verdict takes from it."""
+        observed = self.value(ours) - self.value(theirs)
+        delta, shared = self.delta, self.delta / self.shares
+        stated = Estimate(math.nan, math.nan, math.nan) if claim is None else claim.difference
+        difference = self.interval(observed, *self.apart, shared, stated)
+        lower = self.lower(observed, *self.apart, delta, math.nan if claim is None else claim.lower)
+        near, one = self.student(observed, *self.apart, delta), self.apart[1]
+        against = _Game(-observed, self.weight, -one, one, self.largest, shared)
+        evidence = against.stopped((tolerated + one) / (2 * one))
+        half = _Game(-observed, self.weight, -one, one, self.largest, delta / 2)
+        worse = tolerated == 0 and (near[2] < 0 or half.wins(0.5))
+        verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
+        if evidence >= 1:
+            verdict = "fail"
+        lags = worse or difference[0] < -self.margin
+        needed = None
+        if verdict == "inconclusive":
+            level, chance = (-tolerated, shared) if lags else (-self.margin, delta)
+            needed = self.needed(observed, level, chance)
+        return {
+            "result": {
+                "name": name,
+                "value": self.base + self.mean(self.value(theirs)),
+                "difference": difference,
+                "lower": lower,
+                "verdict": verdict if self.declared else "inconclusive",
+            },
+            "mean": difference[0],
+            "lower": lower,
+            "approximate": near,
+            "evidence": evidence,
+            "verdict": verdict,
+            "open": verdict == "inconclusive",
+            "lags": lags,
+            "needed": needed,
+        }
+
+    def verdict(self, rivals: list[dict[str, Any]]) -> str:
+        if sum(rival["evidence"] for rival in rivals) >= 1 - 1e-12:
+            return "fail"
+        every = all(rival["verdict"] == "pass" for rival in rivals)
+        return "pass" if every else "inconclusive"
+
+    def closest(self, rivals: list[dict[str, Any]], names: list[str], claimed: str) -> str:
+        """The name with the smallest lower bound; among equals the claimed one."""
+        lowers = [rival["lower"] for rival in rivals]
+        near = [
+            name
+            for name, lower in zip(names, lowers, strict=True)
+            if lower <= min(lowers) + 1e-9 * self.span
+        ]
+        return claimed if claimed in near else names[int(np.argmin(lowers))]
+
+    def needed(self, observed: Floats, level: float, delta: float) -> int | None:
+        """The n at which the second-order growth of the capital reaches 1 / delta."""
+        above = observed - level * self.weight
+        one, gain = self.apart[1], abs(above.mean())
+        room = one + level if above.sum() >= 0 else one - level
+        if self.n < 2 or room <= 0 or room >= 2 * one or gain == 0:
+            return None
+        variance = float(((observed - self.mean(observed) * self.weight) ** 2).mean())
+        cap, goal = 0.9 / (room * self.largest), math.log(1 / delta)
+
+        def short(n: int) -> bool:
+            stake = cap
+            if variance > 0:
+                stake = min(cap, math.sqrt(2 * goal / n / variance))
+            return bool(n * stake * (gain - stake * (variance + gain**2) / 2) < goal)
+
+        if short(2**60):
+            return None
+        n = 2**60
+        for power in range(59, -1, -1):
+            if n > 2**power and not short(n - 2**power):
+                n -= 2**power
+        return n
+
+
+class _Game:
+    """Bets that the mean of bounded observations is larger than some number."""
+
+    def __init__(
+        self, observed: Floats, weight: Floats, low: float, high: float, most: float, delta: float
+    ):
+        self.goal = math.log(1 / delta)
+        self.w = weight / most
+        self.d = np.minimum(np.maximum(observed / most - low * self.w, 0) / (high - low), self.w)
+        n = len(self.d)
+        seen = np.arange(n)
+        d, w, dd, dw, ww = (
+            np.append(0.0, np.cumsum(part)[:-1])
+            for part in (self.d, self.w, self.d**2, self.d * self.w, self.w**2)
+        )
+        w[0] = ww[0] = 1.0  # before the first bet: a variance of one quarter
+        ratio = d / w
+        squares = np.maximum(dd - 2 * ratio * dw + ratio**2 * ww, 0.0)
+        squares[0] = 0.0
+        variance = (ww / np.maximum(seen, 1) / 4 + squares) / (seen + 1)
+        self.stake = np.sqrt(2 * self.goal / n / variance)
+
+    def path(self, s: float) -> Floats:
+        """The logarithm of the capital after every bet against "at most s"."""
+        stake = np.minimum(self.stake, 0.9 / s)
+        return np.asarray(np.cumsum(np.log1p(stake * (self.d - s * self.w))))
+
+    def wins(self, s: float) -> bool:
+        """Whether the capital ever reaches its goal; NaN never wins."""
+        return 0 < s < 1 and bool(self.path(s).max() >= self.goal)
+
+    def stopped(self, s: float) -> float:
+        """The capital as a share of its goal, stopped there."""
+        path = self.path(min(s, 1.0))
+        return 1.0 if path.max() >= self.goal else math.exp(path[-1] - self.goal)
+
+
+def _ranks(instances: Instances) -> Integers:
+    """The observation of every instance, in the order of the names where a table has them."""
+    names = getattr(instances.origin, "names", None)
+    if names is None:
+        given = instances.cluster
+        return np.arange(len(instances)) if given is None else given
+    labels = instances.origin.labels.to_list()  # type: ignore[attr-defined]
+    if names.cluster is not None:
+        column = instances.origin.frame[str(names.cluster)].to_list()  # type: ignore[attr-defined]
+        labels = [column[flat] for flat in instances.offsets[:-1]]
+    ordered = sorted(set(labels), key=lambda label: (label != label, label))
+    rank = {label: number for number, label in enumerate(ordered)}
+    return np.array([rank[label] for label in labels])
+
+
+def _hashed(number: int) -> int:
+    """The splitmix64 hash, in Python's integers."""
+    z = (number + 1) * 0x9E3779B97F4A7C15 % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
