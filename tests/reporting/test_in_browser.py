@@ -118,7 +118,7 @@ def test_names_that_look_like_scripts_are_text(visit, small):
 
 def test_a_click_on_a_head_sorts_and_a_second_click_turns_the_order(visit, small):
     page = visit(small)
-    head = page.locator("#forest-table th", has_text="Value of rule")
+    head = page.locator("#forest-table th", has_text="Its value")
     before = column(page, "forest-table", 5)
     assert head.get_attribute("aria-sort") is None
     for order, turned in (("descending", True), ("ascending", False)):
@@ -131,7 +131,7 @@ def test_a_click_on_a_head_sorts_and_a_second_click_turns_the_order(visit, small
 
 def test_enter_and_space_on_a_head_sort_as_well(visit, small):
     page = visit(small)
-    button = page.locator("#forest-table th button", has_text="Rule").first
+    button = page.locator("#forest-table th button", has_text="Rival").first
     button.focus()
     for key, turned in (("Enter", False), ("Space", True)):
         page.keyboard.press(key)
@@ -168,13 +168,13 @@ def test_a_long_table_is_folded_can_be_unfolded_and_searched(visit, large):
     rows = page.locator("#forest-table tbody tr:visible")
     tools = page.locator("#forest .tools")
     assert rows.count() == 50
-    assert tools.locator("output").text_content() == "50 of 1,000 rules"
-    tools.get_by_role("button", name="Show all 1,000").click()
-    assert rows.count() == 1_000
+    assert tools.locator("output").text_content() == "50 of 1,002 rivals"
+    tools.get_by_role("button", name="Show all 1,002").click()
+    assert rows.count() == 1_002
     page.locator("#forest .tools input").fill("multiplier 99")
     assert rows.count() == 11
     page.locator("#forest .tools input").fill("")
-    assert rows.count() == 1_000
+    assert rows.count() == 1_002
     tools.get_by_role("button", name="Show 50").click()
     assert rows.count() == 50
 
@@ -211,7 +211,7 @@ def test_the_figures_can_be_saved(visit, small, tmp_path):
 
 def test_without_scripts_everything_is_there(visit, large):
     page = visit(large, java_script_enabled=False)
-    assert page.locator("#forest-table tbody tr").count() == 1_000
+    assert page.locator("#forest-table tbody tr").count() == 1_002
     assert page.locator("#forest-table tbody tr").nth(60).is_visible()
     assert page.locator("button").count() == 0
 

@@ -210,7 +210,7 @@ def test_a_model_of_a_thousand_rules_stays_below_two_megabytes(large):
     assert len(large["rules"]) == 1_000
     assert len(html.encode()) < 2e6
     assert html.count('class="wide long"') >= 3
-    assert "All 1,000 rules at a glance" in html
+    assert "All 1,002 rivals at a glance" in html
 
 
 def test_a_model_without_patches_says_so():

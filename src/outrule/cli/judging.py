@@ -22,37 +22,51 @@ EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
 TABLE = Annotated[str, typer.Argument(help='New rows, with outcomes; "-" reads standard input.')]
 FILE = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
 JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-LEVEL = Annotated[float, typer.Option(help="Probability that all bounds hold at once.")]
+LEVEL = Annotated[float, typer.Option(help="Probability with which the verdict must hold.")]
+MOST = Annotated[
+    float | None,
+    typer.Option(help="Largest weight (or number of instances) that one cluster can have."),
+]
 
 
 def certify(
-    model: MODEL, table: TABLE, output: FILE = None, confidence: LEVEL = 0.95, as_json: JSON = False
+    model: MODEL,
+    table: TABLE,
+    output: FILE = None,
+    confidence: LEVEL = 0.95,
+    max_weight: MOST = None,
+    as_json: JSON = False,
 ) -> None:
     """Judge a model on data it has not seen.
 
-    Is the plain optimiser at least as good as every rule? The certificate has a lower confidence
-    bound for every rule, and for comparison the values of the plain optimiser on the original
-    predictions, of isotonic regression, of the best rule and of an oracle.
+    Is the plain optimiser on the calibrated predictions at least as good as every rule, as the
+    original predictions and as isotonic regression? The certificate has a lower confidence bound
+    for each, and the values of all of them, of the best rule and of an oracle.
 
     \b
     outrule certify model.json later.parquet -o certificate.json
 
     \b
-    exit code 0: pass, at least as good as every rule, minus at most epsilon
-    exit code 1: fail, some rule is better by more than epsilon
+    exit code 0: pass, at least as good as every rival, minus at most the margin
+    exit code 1: fail, some rival is better
     exit code 3: inconclusive; the output says how many observations would decide it
     exit code 2: bad input
     """
     check_output(output, (model, table), as_json=as_json)
     with waiting("certifying"):
-        _, _, found = _certify(model, table, confidence)
+        _, _, found = _certify(model, table, confidence, max_weight)
     shown = f"{printable(str(found))}\n{values_table(found, err=output == STANDARD)}"
     finish(found.to_json(), output, found.to_json() if as_json else shown, as_json=as_json)
     raise typer.Exit(EXIT[found.verdict])
 
 
 def report(
-    model: MODEL, table: TABLE, output: FILE = None, confidence: LEVEL = 0.95, as_json: JSON = False
+    model: MODEL,
+    table: TABLE,
+    output: FILE = None,
+    confidence: LEVEL = 0.95,
+    max_weight: MOST = None,
+    as_json: JSON = False,
 ) -> None:
     """Write an HTML page about a model.
 
@@ -68,16 +82,22 @@ def report(
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
     check_output(output, (model, table), as_json=as_json)
     with waiting("writing the report"):
-        summary = outrule.summarise(*_certify(model, table, confidence))
+        summary = outrule.summarise(*_certify(model, table, confidence, max_weight))
         page = outrule.report(summary)
     finish(page, output, json.dumps(summary, indent=1) if as_json else "", as_json=as_json)
 
 
-def _certify(model: str, table: str, confidence: float) -> tuple[Model, Instances, Certificate]:
+def _certify(
+    model: str, table: str, confidence: float, max_weight: float | None
+) -> tuple[Model, Instances, Certificate]:
     from outrule.proof import certificate
 
     fitted, _, instances = open_files(model, table, outcome=True)
-    return fitted, instances, certificate.certify(fitted, instances, confidence=confidence)
+    return (
+        fitted,
+        instances,
+        certificate.certify(fitted, instances, confidence=confidence, max_weight=max_weight),
+    )
 
 
 def values_table(

@@ -24,7 +24,7 @@ def verdict(summary: Facts) -> str:
     if found["n_observations"] != found["n_instances"]:
         observations += f" of {count(found['n_instances'], 'instance')}"
     tiles = {
-        "Gap to the best rule": _tile(gap, f"at least {write.signed(found['gap_lower'])}"),
+        "Gap to the closest rival": _tile(gap, f"at least {write.signed(found['gap_lower'])}"),
         "Gain over the plain optimiser": _tile(added, write.interval(gain, "+")),
         "Tolerated margin": _tile(write.plain(found["margin"]), f"epsilon {found['epsilon']:g}"),
         "Confidence": _tile(_confidence(summary), f"on {observations}"),
@@ -93,10 +93,11 @@ def _gain(gain: Facts, means: Facts, write: Figures) -> str:
 
 
 def forest(summary: Facts) -> str:
-    """Every rule against the calibrated optimiser, the closest first."""
+    """Every rule and rival against the calibrated optimiser, the closest first."""
     write, margin = Figures.of(summary), summary["verdict"]["margin"]
     signed = write.signed
-    rows = sorted(summary["rules"], key=lambda row: row["difference"]["mean"])
+    rivals = [*summary["rivals"], *summary["rules"]]
+    rows = sorted(rivals, key=lambda row: row["difference"]["mean"])
     scale = Scale.over([0.0, -margin, *(end for row in rows for end in _ends(row["difference"]))])
 
     def draw(row: Facts) -> str:
@@ -106,31 +107,35 @@ def forest(summary: Facts) -> str:
         return line + scale.dot(mean, "" if row["verdict"] == "pass" else "hollow")
 
     columns = [
-        Column("Rule", lambda row: text(row["name"]), "text"),
+        Column("Rival", lambda row: text(_rival(row)), "text"),
         picture(scale, draw, zero=0.0, margin=-margin),
         Column("Difference", lambda row: signed(row["difference"]["mean"]), order="ascending"),
         Column("At least", lambda row: signed(row["difference"]["lower"])),
         Column("At most", lambda row: signed(row["difference"]["upper"])),
-        Column("Value of rule", lambda row: write.plain(row["value"])),
+        Column("Its value", lambda row: write.plain(row["value"])),
         Column("Verdict", lambda row: text(row["verdict"]), "word"),
     ]
     signs = {
         "dot": "at least as good, minus the margin",
         "hollow dot": "too little data to decide",
-        "square": "rule better by more than the margin",
+        "square": "the rival is better",
         "dashed": f"margin, {write.signed(-margin)}",
     }
     return section(
         "forest",
-        "Against every rule",
-        _closest(summary, rows, write),
+        "Against every rule and rival",
+        _closest(rows, write),
         legend(signs),
         _overview(rows, scale, margin) if len(rows) > FOLDED else "",
-        table("forest", "Difference to every rule", columns, rows, "rules"),
-        note="Value of the calibrated optimiser minus that of the rule, on the same instances. "
+        table("forest", "Difference to every rival", columns, rows, "rivals"),
+        note="Value of the calibrated optimiser minus that of the rival, on the same instances. "
         f"All lower bounds hold simultaneously with {_confidence(summary)} confidence, and so do "
         "all upper bounds.",
     )
+
+
+def _rival(row: Facts) -> str:
+    return str(row.get("label", row["name"]))
 
 
 def _ends(row: Facts) -> tuple[float, float]:
@@ -150,23 +155,23 @@ def _overview(rows: Sequence[Facts], up: Scale, margin: float) -> str:
         level("dashed", up.share(-margin)),
         path("curve", mean),
     ]
-    title = f"All {len(rows):,} rules at a glance, the closest first"
+    title = f"All {len(rows):,} rivals at a glance, the closest first"
     return chart(title, f"{title}; the table has the numbers.", across, up, drawn)
 
 
-def _closest(summary: Facts, rows: Sequence[Facts], write: Figures) -> str:
-    name = summary["verdict"]["closest_rule"]
-    near = next(row["difference"] for row in rows if row["name"] == name)
+def _closest(rows: Sequence[Facts], write: Figures) -> str:
+    rival = min(rows, key=lambda row: row["lower"])
+    near, name = rival["difference"], _rival(rival)
     size = write.plain(abs(near["mean"]))
     more = f"{size} {'more' if near['mean'] > 0 else 'less'}" if size.strip("0.") else "the same"
     words = (
-        f"The closest rule, by its lower bound, is “{name}”: the calibrated optimiser is worth "
-        f"{more}; the difference is at least {write.signed(near['lower'])}."
+        f"The closest rival, by its lower bound, is “{name}”: the calibrated optimiser is worth "
+        f"{more}; the difference is at least {write.signed(rival['lower'])}."
     )
-    others = {"fail": "better by more than the margin", "inconclusive": "with too little data"}
+    others = {"fail": "that are better", "inconclusive": "with too little data"}
     for word, kind in others.items():
         number = sum(row["verdict"] == word for row in rows)
-        words += f" Rules {kind}: {number:,} of {len(rows):,}." if number else ""
+        words += f" Rivals {kind}: {number:,} of {len(rows):,}." if number else ""
     return words
 
 
@@ -200,7 +205,7 @@ def violations(summary: Facts) -> str:
         legend(signs),
         table("violations", "Violation of every test", columns, rows, "tests"),
         note="Outcome minus prediction, summed over what a rule or the optimiser itself chooses, "
-        "per held-out instance. All intervals hold simultaneously with "
+        "per held-out instance. All intervals hold simultaneously with approximately "
         f"{_confidence(summary)} confidence.",
     )
 
