@@ -54,9 +54,9 @@ def test_a_violation_must_be_above_alert_times_tolerance(kind):
     assert kind(alert=0.5).flag(found, 0.4999, 1, 10, NO_NOISE) is not None
 
 
-def test_the_defaults_are_those_of_the_theorem_and_of_the_experiments():
-    assert outrule.FreshBatches(8).alert == 0.5
-    assert outrule.PrivateReuse().alert == 0.5
+def test_the_defaults_are_the_sound_ones_and_that_of_the_experiments():
+    assert outrule.FreshBatches(8).alert == 0.75
+    assert outrule.PrivateReuse().alert == 0.75
     assert outrule.Reuse().alert == 1.0
     assert outrule.FreshBatches(8).early_exit
 
@@ -202,6 +202,6 @@ def test_arguments_outside_their_range_are_refused(make, message):
 
 
 def test_checks_and_steps_are_values():
-    assert outrule.FreshBatches(8) == outrule.FreshBatches(8, alert=0.5)
+    assert outrule.FreshBatches(8) == outrule.FreshBatches(8, alert=0.75)
     assert outrule.Reuse() != outrule.Reuse(validation=0.2)
     assert len({outrule.LineSearch(), outrule.LineSearch(), outrule.FixedStep()}) == 2
