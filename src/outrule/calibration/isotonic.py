@@ -65,15 +65,12 @@ class Isotonic:
         self, instances: Instances, generator: np.random.Generator, frozen: Booleans | None = None
     ) -> Floats:
         """Predictions for the same instances, each from folds without its cluster."""
-        groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
-        _, group = np.unique(groups, return_inverse=True)
-        n_groups = int(group.max()) + 1
-        if n_groups < 2:
+        fold = draw_folds(instances, self.folds, generator)
+        if not fold.any():
             raise DataError(
                 "Isotonic needs at least two instances (or clusters) to start from: an instance's "
                 "start comes from others."
             )
-        fold = (generator.permutation(n_groups) % min(self.folds, n_groups))[group]
         fold_of_item, start = fold[instances.instance], instances.prediction.copy()
 
         def part(rows: Booleans, items: Booleans) -> tuple[Instances, Booleans | None]:
@@ -84,6 +81,14 @@ class Isotonic:
             inside = fold_of_item == number
             start[inside] = fitted.apply(*part(fold == number, inside))
         return start
+
+
+def draw_folds(instances: Instances, folds: int, generator: np.random.Generator) -> Integers:
+    """The fold of every instance, whole clusters at a time; all 0 where there is one cluster."""
+    groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
+    _, group = np.unique(groups, return_inverse=True)
+    n_groups = int(group.max()) + 1
+    return (generator.permutation(n_groups) % min(folds, n_groups))[group]
 
 
 @dataclass(frozen=True, eq=False)
