@@ -460,7 +460,10 @@ def test_epsilon_must_be_a_fraction(epsilon):
         ),
         ({"check": outrule.Reuse}, "'check' argument of DecisionCalibrator"),
         ({"step": 0.1}, r"'step' .* must be FixedStep\(\) or LineSearch\(\). Got 0.1 instead"),
-        ({"start": "isotonic"}, r"'start' .* must be CrossFit\(\), Isotonic\(\) or None. Got 'isotonic' instead"),
+        (
+            {"start": "isotonic"},
+            r"'start' .* must be CrossFit\(\), Isotonic\(\) or None. Got 'isotonic' instead",
+        ),
         ({"problem": "matching"}, r"'problem' .* must be a problem, as BestAction\(\). Got 'match"),
         ({"problem": outrule.BestAction}, "'problem' argument of DecisionCalibrator"),
         ({"rules": ()}, "'rules' .* must be a non-empty sequence of rules"),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from outrule import kernels, threads
 from outrule.calibration.audit import OPTIMISER, Part
 from outrule.calibration.curves import NOTHING, CurvePatch, Member, mean
-from outrule.calibration.isotonic import Isotonic, draw_folds
+from outrule.calibration.isotonic import FoldCurves
 from outrule.calibration.patches import first_point
 from outrule.errors import check_number
 from outrule.problems.contract import Problem
@@ -63,37 +63,35 @@ class CrossFit:
         check_number(self.bins, "bins", "CrossFit", 1, 255, low_open=False, integer=True)
 
     def fit(
-        self, part: Part, problem: Problem, generator: np.random.Generator
+        self,
+        part: Part,
+        problem: Problem,
+        given: Floats,
+        isotonic: FoldCurves,
+        generator: np.random.Generator,
     ) -> tuple[tuple[Member, ...], Floats]:
-        """The members, and the start of the instances they were fitted on."""
-        instances, layout = part.instances, part.layout
-        frozen = layout.per_item.get("frozen", NOTHING)
-        fold = draw_folds(instances, self.folds, generator)
-        n_folds = int(fold.max()) + 1
-        seen = np.bincount(fold, weights=part.weight)
-        if n_folds < 2 or (seen == seen.sum()).any():  # a fold is all there is
-            alone = Member()
-            return (alone,), alone.start_of(instances, frozen)
-        sample, fold_of_item = _sample_marks(part, generator), fold[instances.instance]
-        starts: list[Member] = []
-        for number in range(n_folds):
-            rows = instances.take(np.flatnonzero(fold != number))
-            inside = fold_of_item != number
-            curves = Isotonic().fit(rows, frozen[inside] if len(frozen) else None)
-            starts += [Member(), Member(curves)]
+        """The members, and the start of the instances they were fitted on.
+
+        ``given`` are predictions to start from, ``isotonic`` says what the folds are.
+        """
+        if not isotonic.curves:  # nothing can be left out
+            return (Member(),), given
+        frozen, sample = part.layout.per_item.get("frozen", NOTHING), _sample_marks(part, generator)
+        starts = [Member(curves) for fold in isotonic.curves for curves in (None, fold)]
 
         def boost(task: int) -> tuple[Member, Floats]:
-            left_out = fold == task // 2
-            boosting = _Boosting(self, part, problem, starts[task], left_out, sample)
-            return boosting.run(starts[task])
+            start = starts[task].start_of(part.instances, given, frozen)
+            left_out = isotonic.fold == task // 2
+            patches, best = _Boosting(self, part, problem, start, left_out, sample).run()
+            return Member(starts[task].start, patches), best
 
         # A function of the caller's is not called from other threads.
         with threads.using(threads.n_threads() if problem.threaded else 1):
-            found = threads.run(boost, 2 * n_folds)
-        start = np.zeros(len(part.outcome))
-        for number in range(n_folds):
-            start[fold_of_item == number] = found[2 * number][1] + found[2 * number + 1][1]
-        return tuple(member for member, _ in found), mean(start, 2, instances, frozen)
+            found = threads.run(boost, len(starts))
+        total, fold = np.zeros(len(part.outcome)), isotonic.fold[part.instances.instance]
+        for task, (_, best) in enumerate(found):
+            total[fold == task // 2] += best
+        return tuple(member for member, _ in found), mean(total, 2, part.instances, frozen)
 
 
 class _Boosting:
@@ -104,15 +102,13 @@ class _Boosting:
         options: CrossFit,
         part: Part,
         problem: Problem,
-        start: Member,
+        start: Floats,
         left_out: Booleans,
         sample: Integers,
     ):
         self.options, self.part, self.problem, self.sample = options, part, problem, sample
         self.frozen = part.layout.per_item.get("frozen", NOTHING)
-        self.prediction = first_point(
-            start.start_of(part.instances, self.frozen), problem, part.layout
-        )
+        self.prediction = first_point(start, problem, part.layout)
         self.weight = np.where(left_out, 0.0, part.weight)
         self.left_out, self.outside = np.where(left_out, part.weight, 0.0), left_out
         self.values = np.empty((len(self.prediction), 2))
@@ -124,8 +120,8 @@ class _Boosting:
         n_blocks = -(-len(part.layout) // kernels.curves.BLOCK)
         self.stride = min(-(-part.picks.size // MOST_PICKS), n_blocks)
 
-    def run(self, start: Member) -> tuple[Member, Floats]:
-        """The member, and what it predicts for the items of the fold left out."""
+    def run(self) -> tuple[tuple[CurvePatch, ...], Floats]:
+        """The patches, and what they predict for the items of the fold left out."""
         patches: list[CurvePatch] = []
         outside = self.outside[self.part.instances.instance]
         best, best_length, fallen = self.prediction[outside], 0, 0.0
@@ -152,7 +148,7 @@ class _Boosting:
                 best, best_length, most_fallen = self.prediction[outside], len(patches), fallen
             elif len(patches) - best_length >= self.options.patience:
                 break
-        return Member(start.start, tuple(patches[:best_length])), best
+        return tuple(patches[:best_length]), best
 
     def _set_levels(self) -> None:
         """Cut the predictions into levels of about equally many marks."""

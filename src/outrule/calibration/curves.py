@@ -64,10 +64,10 @@ class Member:
         curves = self.start.curves
         return {name: number for number, name in enumerate(curves)}, pack(curves.values())
 
-    def start_of(self, instances: Instances, frozen: Booleans) -> Floats:
-        """The predictions that the patches of this member start from."""
+    def start_of(self, instances: Instances, given: Floats, frozen: Booleans) -> Floats:
+        """Where the patches of this member start, if the instances have a ``given`` start."""
         if self.start is None:
-            return (instances.prediction if instances.start is None else instances.start).copy()
+            return given
         numbers, curves = self.item_curves
         item, of_item = np.empty(0, dtype=np.int32), np.zeros(1, dtype=np.int64)
         if instances.item is not None and set(numbers) != {POOLED}:
@@ -81,6 +81,11 @@ class Member:
         if len(frozen):
             result[frozen] = instances.prediction[frozen]
         return result
+
+
+def given_start(instances: Instances) -> Floats:
+    """The start column of the data, or else the predictions."""
+    return instances.prediction if instances.start is None else instances.start
 
 
 class Curves(NamedTuple):
@@ -163,7 +168,8 @@ def _fill_means(
         rows = np.ascontiguousarray(picks[:, :, begin:end])
         frozen, total = part.per_item.get("frozen", NOTHING), np.zeros(len(some.prediction))
         for member, order in zip(members, orders, strict=True):
-            prediction = first_point(member.start_of(some, frozen), problem, part)
+            start = member.start_of(some, given_start(some), frozen)
+            prediction = first_point(start, problem, part)
             apply_curves(prediction, order, member.curves, problem, part, rows)
             total += prediction
         where = slice(layout.offsets[begin], layout.offsets[end])

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from outrule import theory
-from outrule.calibration.audit import prepare
+from outrule.calibration.audit import Part, prepare
 from outrule.calibration.check import PrivateReuse, Reuse
 from outrule.calibration.cross_fit import CrossFit
-from outrule.calibration.isotonic import Isotonic
+from outrule.calibration.curves import Member, given_start
+from outrule.calibration.isotonic import Isotonic, draw_folds
 from outrule.calibration.loop import LoopSettings, Status, boost
+from outrule.calibration.rivals import ISOTONIC, training_rivals
 from outrule.calibration.sources import FreshData, open_source
 from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, column_names, n_items
 from outrule.model.settings import OWNER, Settings
+from outrule.rules.rules import Rule
+from outrule.types import Floats
 
 Names = tuple[str, ...] | None
 
@@ -26,22 +30,23 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
     check_training(settings, instances)
     generator = np.random.default_rng(settings.random_state)
     blank = _blank(settings, instances, feature_names)
-    part = None
-    if isinstance(settings.start, CrossFit):
-        part = prepare(instances, settings.problem, blank.tests)
-        members, start = settings.start.fit(part, settings.problem, generator)
-        blank = replace(blank, members=members)
-    elif isinstance(settings.start, Isotonic):
+    ready = _prepare(blank, instances, generator)
+    if isinstance(settings.start, Isotonic):
         frozen = settings.problem.lay(instances).per_item.get("frozen")
-        start = settings.start.cross_fit(instances, generator, frozen)
-    else:
-        start = blank.start_of(instances)
+        ready = replace(ready, start=settings.start.cross_fit(instances, generator, frozen))
     source, validation = open_source(
-        instances, start, settings.problem, blank.tests, settings.check, generator, part
+        ready.instances,
+        ready.start,
+        settings.problem,
+        ready.tests,
+        settings.check,
+        generator,
+        ready.part,
     )
-    boosted = boost(source, blank.tests, _plan(blank), generator, validation)
+    boosted = boost(source, ready.tests, _plan(blank), generator, validation)
     return replace(
         blank,
+        members=ready.members,
         patches=tuple(boosted.patches),
         history=tuple(boosted.history),
         status=boosted.status,
@@ -55,26 +60,25 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
     """A model after one round on its first batch, which also fits the isotonic curves."""
     check_training(settings, instances)
     blank = _blank(settings, instances, feature_names)
-    if isinstance(settings.start, CrossFit):
-        part = prepare(instances, settings.problem, blank.tests)
-        generator = np.random.default_rng(settings.random_state)
-        members, _ = settings.start.fit(part, settings.problem, generator)
-        blank = replace(blank, members=members)
-    return next_batch(blank, settings, instances)
+    ready = _prepare(blank, instances, np.random.default_rng(settings.random_state))
+    return _one_round(replace(blank, members=ready.members), settings, instances, ready)
 
 
 def next_batch(model: Model, settings: Settings, instances: Instances) -> Model:
     """The model after one more round; check, step and seed are those of these settings."""
     instances.require_outcome(OWNER)
+    ready = _Ready(instances, model.tests, model.start_of(instances), model.members)
+    return _one_round(model, settings, instances, ready)
+
+
+def _one_round(model: Model, settings: Settings, instances: Instances, ready: _Ready) -> Model:
     kept = replace(
         model.settings,
         check=settings.check,
         step=settings.step,
         random_state=settings.random_state,
     )
-    source = FreshData(
-        instances, model.start_of(instances), model.problem, model.tests, len(instances)
-    )
+    source = FreshData(ready.instances, ready.start, model.problem, ready.tests, len(instances))
     plan = replace(_plan(replace(model, settings=kept)), max_rounds=1)
     generator = np.random.default_rng(kept.random_state)
     boosted = boost(source, model.tests, plan, generator, None, model.patches)
@@ -109,6 +113,35 @@ def check_training(settings: Settings, instances: Instances) -> None:
     settings.problem.check_data(instances)
     for rule in settings.rules:
         rule.check_training(instances)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """Training data with the tests on them, where the loop starts, and the members behind that."""
+
+    instances: Instances
+    tests: tuple[Rule, ...]
+    start: Floats
+    members: tuple[Member, ...] = ()
+    part: Part | None = None
+
+
+def _prepare(blank: Model, instances: Instances, generator: np.random.Generator) -> _Ready:
+    """Cross-fit all that is fitted on the same data as it is used for."""
+    settings, start = blank.settings, blank.settings.start
+    if not isinstance(start, CrossFit) and ISOTONIC not in settings.rivals:
+        return _Ready(instances, blank.tests, blank.start_of(instances))
+    frozen = settings.problem.lay(instances).per_item.get("frozen")
+    fold = draw_folds(instances, (start or Isotonic()).folds, generator)
+    isotonic = Isotonic().fit_folds(instances, fold, frozen)
+    rivals, carrier = training_rivals(settings.rivals, isotonic, instances, frozen)
+    ready = _Ready(carrier, settings.rules + rivals, blank.start_of(instances))
+    if not isinstance(start, CrossFit):
+        return ready
+    part = prepare(carrier, settings.problem, ready.tests)
+    given = given_start(instances)
+    members, first = start.fit(part, settings.problem, given, isotonic, generator)
+    return replace(ready, start=first, members=members, part=part)
 
 
 def _plan(model: Model) -> LoopSettings:
