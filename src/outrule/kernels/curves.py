@@ -73,28 +73,60 @@ def patch_curves(
     """
     room = np.empty(longest(offsets) if simplex else 1)
     n = len(offsets) - 1
+    places, owners = np.empty(FEW, dtype=np.int64), np.empty(FEW, dtype=np.int64)
+    values, knot = np.empty(FEW), np.empty(FEW, dtype=np.int64)
     for first in range(0, n, FEW):
         for t in range(len(order)):
             rule, begin, end = order[t], knots[t], knots[t + 1]
-            for i in range(first, min(first + FEW, n)):
-                start, stop = offsets[i], offsets[i + 1]
-                touched = False
-                if rule < 0:
-                    place = start
-                    for j in range(start + 1, stop):
-                        place = j if prediction[j] > prediction[place] else place
-                    if not (len(frozen) and frozen[place]):
-                        prediction[place] = value_at(x, y, begin, end, prediction[place])
-                        touched = True
-                else:
-                    for j in range(picks.shape[1]):
+            for j in range(picks.shape[1] if rule >= 0 else 1):
+                n_places = 0
+                for i in range(first, min(first + FEW, n)):
+                    start, stop = offsets[i], offsets[i + 1]
+                    if rule >= 0:
                         position = np.int64(picks[rule, j, i])
-                        place = start + position
-                        if position < stop - start and not (len(frozen) and frozen[place]):
-                            prediction[place] = value_at(x, y, begin, end, prediction[place])
-                            touched = True
-                if simplex and touched:
-                    project_simplex(prediction, frozen, start, stop, room)
+                    else:
+                        position = np.int64(0)
+                        for other in range(1, stop - start):
+                            larger = prediction[start + other] > prediction[start + position]
+                            position = np.int64(other) if larger else position
+                    place = start + position
+                    if position < stop - start and not (len(frozen) and frozen[place]):
+                        places[n_places], owners[n_places] = place, i
+                        n_places += 1
+                follow(prediction, places, n_places, x, y, begin, end, values, knot)
+                if simplex:
+                    for i in owners[:n_places]:
+                        project_simplex(prediction, frozen, offsets[i], offsets[i + 1], room)
+
+
+@njit(nogil=True, cache=True)
+def follow(
+    prediction: Floats,
+    places: Integers,
+    n_places: int,
+    x: Floats,
+    y: Floats,
+    first: int,
+    last: int,
+    values: Floats,
+    knot: Integers,
+) -> None:
+    """:func:`value_at` for some items, at most FEW: knot by knot for all of them, as vectors."""
+    for i in range(n_places):
+        values[i] = prediction[places[i]]
+        knot[i] = first - 1
+    for j in range(first, last):
+        level = x[j]
+        for i in range(n_places):
+            knot[i] += level <= values[i]
+    for i in range(n_places):
+        at = min(max(knot[i], first), max(last - 2, first))
+        then = min(at + 1, last - 1)
+        width = x[then] - x[at]
+        share = (values[i] - x[at]) / (width if width > 0 else 1.0)
+        value = min(y[at] + share * (y[then] - y[at]), y[then])
+        value = y[first] if knot[i] < first else value
+        prediction[places[i]] = y[last - 1] if knot[i] == last - 1 else value
 
 
 @njit(nogil=True, cache=True)
