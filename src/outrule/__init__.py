@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     # The loop: where it starts, CHECK, step, patch
     from outrule.calibration.isotonic import Isotonic as Isotonic
+    from outrule.calibration.cross_fit import CrossFit as CrossFit
     from outrule.calibration.check import (
         FixedStep as FixedStep,
         FreshBatches as FreshBatches,

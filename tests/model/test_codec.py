@@ -171,6 +171,18 @@ CASES = {
         arrays,
         {"check": outrule.PrivateReuse(privacy=1e4), "max_rounds": np.int64(50)},
     ),
+    "cross fit": (
+        outrule.BestAction(),
+        [TILT, outrule.Fixed(2)],
+        arrays,
+        {"start": outrule.CrossFit(folds=3, bins=4, least=3), "rivals": ["plain", "isotonic"]},
+    ),
+    "cross fit, table": (
+        outrule.PartitionMatroid("zone", capacity=CAPACITY),
+        [BY_CAR],
+        table,
+        {"start": outrule.CrossFit(folds=2, least=5), "rivals": ("isotonic",)},
+    ),
     "validated": (
         outrule.BestAction(),
         [TILT],
@@ -639,6 +651,7 @@ BASES = (
     "LaminarMatroid",
     "LinearProblem",
     "text",
+    "cross fit",
 )
 
 

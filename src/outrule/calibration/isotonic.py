@@ -65,25 +65,54 @@ class Isotonic:
         self, instances: Instances, generator: np.random.Generator, frozen: Booleans | None = None
     ) -> Floats:
         """Predictions for the same instances, each from folds without its cluster."""
-        groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
-        _, group = np.unique(groups, return_inverse=True)
-        n_groups = int(group.max()) + 1
-        if n_groups < 2:
+        fold = draw_folds(instances, self.folds, generator)
+        if not fold.any():
             raise DataError(
                 "Isotonic needs at least two instances (or clusters) to start from: an instance's "
                 "start comes from others."
             )
-        fold = (generator.permutation(n_groups) % min(self.folds, n_groups))[group]
-        fold_of_item, start = fold[instances.instance], instances.prediction.copy()
+        return self.fit_folds(instances, fold, frozen).apply(instances, frozen)
 
-        def part(rows: Booleans, items: Booleans) -> tuple[Instances, Booleans | None]:
-            return instances.take(np.flatnonzero(rows)), None if frozen is None else frozen[items]
+    def fit_folds(
+        self, instances: Instances, fold: Integers, frozen: Booleans | None = None
+    ) -> FoldCurves:
+        """The curves without each of the folds; none where one fold has all the weight."""
+        weights = np.bincount(fold, weights=instances.weight)
+        if (weights == weights.sum()).any():
+            return FoldCurves(fold, ())
+        parts = (_select(instances, fold != n, frozen) for n in range(len(weights)))
+        return FoldCurves(fold, tuple(self.fit(*part) for part in parts))
 
-        for number in range(int(fold.max()) + 1):
-            fitted = self.fit(*part(fold != number, fold_of_item != number))
-            inside = fold_of_item == number
-            start[inside] = fitted.apply(*part(fold == number, inside))
-        return start
+
+def draw_folds(instances: Instances, folds: int, generator: np.random.Generator) -> Integers:
+    """The fold of every instance, whole clusters at a time; all 0 where there is one cluster."""
+    groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
+    _, group = np.unique(groups, return_inverse=True)
+    n_groups = int(group.max()) + 1
+    return (generator.permutation(n_groups) % min(folds, n_groups))[group]
+
+
+def _select(
+    instances: Instances, rows: Booleans, frozen: Booleans | None
+) -> tuple[Instances, Booleans | None]:
+    chosen = instances.take(np.flatnonzero(rows))
+    return chosen, None if frozen is None else frozen[rows[instances.instance]]
+
+
+@dataclass(frozen=True, eq=False)
+class FoldCurves:
+    """The fold of every instance, and the isotonic curves without each fold."""
+
+    fold: Integers
+    curves: tuple[FittedIsotonic, ...]
+
+    def apply(self, instances: Instances, frozen: Booleans | None = None) -> Floats:
+        """The predictions of the same instances, each by curves without its fold."""
+        result = instances.prediction.copy()
+        for number, fitted in enumerate(self.curves):
+            rows = self.fold == number
+            result[rows[instances.instance]] = fitted.apply(*_select(instances, rows, frozen))
+        return result
 
 
 @dataclass(frozen=True, eq=False)

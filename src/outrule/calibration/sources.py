@@ -143,15 +143,19 @@ def open_source(
     rules: Sequence[Rule],
     check: Check,
     generator: np.random.Generator,
+    part: Part | None = None,
 ) -> tuple[Source, Validation | None]:
-    """The data that a CHECK uses, and the validation part if it has one."""
+    """The data that a CHECK uses, and the validation part if it has one.
+
+    ``part`` is the result of :func:`prepare`, where it is known already.
+    """
     if isinstance(check, FreshBatches):
         if check.size > len(instances):
             expected = f"at most {len(instances)}, the number of instances"
             raise refuse_argument(check.size, "size", "FreshBatches", expected)
         return FreshData(instances, start, problem, rules, check.size), None
     if not isinstance(check, Reuse) or check.validation is None:
-        return SameData(prepare(instances, problem, rules), start, problem), None
+        return SameData(part or prepare(instances, problem, rules), start, problem), None
 
     def data(rows: Booleans, *, audited: bool) -> SameData:
         part = prepare(instances.take(np.flatnonzero(rows)), problem, rules)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from outrule import threads
 from outrule.calibration.check import Check, Step
+from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import Patch
@@ -55,13 +56,17 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         How violations are found; default ``Reuse()``.
     step : LineSearch or FixedStep
         How far to move; default ``LineSearch()``.
-    start : Isotonic, optional
-        Start from isotonic regression. Without it, from the predictions, or from the ``start``
-        column that the instances carry.
+    start : CrossFit, Isotonic or None
+        Start from predictors boosted by curves, or from isotonic regression. With None, from the
+        predictions, or from the ``start`` column that the instances carry; ``CrossFit`` takes that
+        column for the predictions it starts from.
     max_rounds : int, optional
         Default: the number of rounds after which, by the theory, the loop has stopped.
     random_state : int, optional
-        Seeds the noise of ``PrivateReuse``, the validation part and the folds of ``Isotonic``.
+        Seeds the noise of ``PrivateReuse``, the validation part and the folds of the start.
+    rivals : sequence of "plain" and "isotonic"
+        The optimiser on the predictions, and on their isotonic regression (the curves of
+        ``isotonic_``), are tests as the rules are: the result is at least as good as they are, too.
     n_jobs : int, optional
         Threads; default and -1: all cores. The result is the same for any number.
 
@@ -109,9 +114,10 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         *,
         check: Check | None = None,
         step: Step | None = None,
-        start: Isotonic | None = None,
+        start: Isotonic | CrossFit | None = None,
         max_rounds: int | None = None,
         random_state: int | None = None,
+        rivals: Sequence[str] = (),
         n_jobs: int | None = None,
     ) -> None:
         self.problem = problem
@@ -122,6 +128,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         self.start = start
         self.max_rounds = max_rounds
         self.random_state = random_state
+        self.rivals = rivals
         self.n_jobs = n_jobs
 
     @threads.as_asked
@@ -236,9 +243,11 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
 
     def settings(self) -> Settings:
         """The parameters, checked and with defaults filled in."""
-        optional = ("check", "step", "start", "max_rounds", "random_state")
+        optional = ("check", "step", "max_rounds", "random_state")
         given = {name: value for name in optional if (value := getattr(self, name)) is not None}
-        return Settings(self.problem, check_rules(self.rules, OWNER), self.epsilon, **given)
+        rules = check_rules(self.rules, OWNER)
+        always: dict[str, Any] = {"start": self.start, "rivals": self.rivals}
+        return Settings(self.problem, rules, self.epsilon, **always, **given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any as _Any
 if TYPE_CHECKING:
     from outrule.kernels import (
         assignment as assignment,
+        curves as curves,
         greedy as greedy,
         independence as independence,
         matching as matching,

@@ -17,7 +17,9 @@ import numpy as np
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
 import outrule
-from outrule.calibration import check, isotonic
+from outrule.calibration import check, cross_fit, isotonic
+from outrule.calibration.cross_fit import CrossFit
+from outrule.calibration.curves import CurvePatch, Member
 from outrule.calibration.isotonic import POOLED, FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import Patch
@@ -36,16 +38,21 @@ from outrule.rules.rules import Rule
 FORMAT = 1
 KINDS: dict[str, type] = {
     name: kind
-    for module in (one_item, matroids, matchings, given, rules, check, isotonic)
+    for module in (one_item, matroids, matchings, given, rules, check, isotonic, cross_fit)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and is_dataclass(kind) and not inspect.isabstract(kind)
-    if issubclass(kind, (Problem, Rule, check.Check, check.Step, Isotonic))
+    if issubclass(kind, (Problem, Rule, check.Check, check.Step, Isotonic, CrossFit))
 }
 PARAMETERS = [field.name for field in fields(Settings)]
 
 Functions = Mapping[str, Callable[..., Any]]
 Positive = Annotated[float, Field(gt=0)]
 Numbers = Annotated[tuple[float, ...], Field(min_length=1)]
+
+
+ItemCurves = tuple[tuple[str | bool | int | float | None, Numbers, Numbers], ...]
+MOST_MEMBERS = 1 << 10
+MOST_POINTS = 255
 
 
 class FunctionNeededError(DataError):
@@ -56,6 +63,15 @@ class FunctionNeededError(DataError):
             f"the model needs the function of {name!r}: load(path, functions={{{name!r}: ...}})."
         )
         self.name = name
+
+
+class MemberFile(BaseModel):
+    """What a model file holds of a member of a cross-fitted start."""
+
+    model_config = STRICT
+
+    start: ItemCurves | None
+    patches: tuple[CurvePatch, ...]
 
 
 class ModelFile(BaseModel):
@@ -73,6 +89,7 @@ class ModelFile(BaseModel):
     start: dict[str, Any] | None
     max_rounds: int | None
     random_state: int | None
+    rivals: tuple[str, ...] = ()
     tolerance: Positive
     k: PositiveInt
     n_items: PositiveInt | None
@@ -85,28 +102,48 @@ class ModelFile(BaseModel):
     history: tuple[Round, ...]
     rule_values: Numbers
     weight_seen: Positive
-    isotonic: tuple[tuple[str | bool | int | float | None, Numbers, Numbers], ...]
+    isotonic: ItemCurves
+    members: Annotated[tuple[MemberFile, ...], Field(max_length=MOST_MEMBERS)] = ()
     training_data: tuple[str, ...]
 
     @model_validator(mode="after")
     def _parts_belong_together(self) -> Self:
         check_range(self.value_range)
         n_rules, items = len(self.rules), range(self.n_items or 0)
-        curves = [name for name, _, _ in self.isotonic]
+        n_tests, is_cross_fit = n_rules + len(self.rivals), self._is_cross_fit
         claims = {
             "rule_values": len(self.rule_values) == n_rules,
-            "patches": all(-1 <= patch.test < n_rules for patch in self.patches),
+            "patches": all(-1 <= patch.test < n_tests for patch in self.patches),
             "feature_names": self.feature_names is None or len(self.feature_names) == len(items),
             "columns": self.columns is None
             or (self.n_items is None and self.has_start == (self.columns.start is not None)),
-            "isotonic": all(self._is_curve(x, y) for _, x, y in self.isotonic)
-            and len(set(curves)) == len(curves)
-            and (POOLED in curves or set(curves) == set(items)),
+            "isotonic": self._are_item_curves(self.isotonic),
+            "members": bool(self.members) == is_cross_fit
+            and all(self._is_member(member, n_tests) for member in self.members),
         }
         for name, holds in claims.items():
             if not holds:
                 raise ValueError(f"{name} does not agree with the rest")
         return self
+
+    @property
+    def _is_cross_fit(self) -> bool:
+        return self.start is not None and self.start.get("kind") == CrossFit.__name__
+
+    def _is_member(self, member: MemberFile, n_tests: int) -> bool:
+        return (member.start is None or self._are_item_curves(member.start)) and all(
+            -1 <= patch.test < n_tests
+            and 1 <= len(patch.x) <= MOST_POINTS
+            and self._is_curve(patch.x, patch.y)
+            for patch in member.patches
+        )
+
+    def _are_item_curves(self, curves: ItemCurves) -> bool:
+        names = {name for name, _, _ in curves}
+        # The number of items may be a lie, so that no set of so many is made.
+        complete = len(names) == (self.n_items or 0) and names == set(range(len(names)))
+        every = all(self._is_curve(x, y) for _, x, y in curves)
+        return every and (POOLED in names or complete) and len(names) == len(curves)
 
     def _is_curve(self, x: tuple[float, ...], y: tuple[float, ...]) -> bool:
         low, high = self.value_range
@@ -163,11 +200,24 @@ def describe(model: Model) -> dict[str, Any]:
         "history": [list(row) for row in model.history],
         "rule_values": model.rule_values.tolist(),
         "weight_seen": model.weight_seen,
-        "isotonic": [
-            [_plain(name), x.tolist(), y.tolist()] for name, (x, y) in model.isotonic.curves.items()
+        "isotonic": _item_curves(model.isotonic),
+        "members": [
+            {
+                "start": None if member.start is None else _item_curves(member.start),
+                "patches": [[patch.test, list(patch.x), list(patch.y)] for patch in member.patches],
+            }
+            for member in model.members
         ],
         "training_data": list(model.fingerprints),
     }
+
+
+def _item_curves(fitted: FittedIsotonic) -> list[Any]:
+    return [[_plain(name), x.tolist(), y.tolist()] for name, (x, y) in fitted.curves.items()]
+
+
+def _fitted(curves: ItemCurves) -> FittedIsotonic:
+    return FittedIsotonic({name: (np.array(x), np.array(y)) for name, x, y in curves})
 
 
 def check_item_names(names: Iterable[Any]) -> None:
@@ -177,22 +227,31 @@ def check_item_names(names: Iterable[Any]) -> None:
 
 
 def _model(file: ModelFile, functions: Functions) -> Model:
-    kinds = {"problem": Problem, "check": check.Check, "step": check.Step, "start": Isotonic}
+    kinds: dict[str, Any] = {
+        "problem": Problem,
+        "check": check.Check,
+        "step": check.Step,
+        "start": Isotonic | CrossFit,
+    }
     decoded: dict[str, Any] = {
         name: _decode(content, kind, functions)
         for name, kind in kinds.items()
         if (content := getattr(file, name)) is not None
     }
-    curves = {name: (np.array(x), np.array(y)) for name, x, y in file.isotonic}
     return Model(
         settings=Settings(
             rules=tuple(_decode(rule, Rule, functions) for rule in file.rules),
             epsilon=file.epsilon,
             max_rounds=file.max_rounds,
             random_state=file.random_state,
-            **decoded,
+            rivals=file.rivals,
+            **{"start": None, **decoded},
         ),
-        isotonic=FittedIsotonic(curves),
+        isotonic=_fitted(file.isotonic),
+        members=tuple(
+            Member(None if one.start is None else _fitted(one.start), one.patches)
+            for one in file.members
+        ),
         rule_values=np.array(file.rule_values, dtype=np.float64),
         fingerprints=file.training_data,
         **{
@@ -209,7 +268,7 @@ def _encode(value: Any) -> Any:
     """A problem, a rule or an option as its kind and its arguments; anything else as it is."""
     if isinstance(value, tuple):
         return [_encode(entry) for entry in value]
-    if value is None or isinstance(value, float | int):
+    if value is None or isinstance(value, float | int | str):
         return value
     kind = type(value).__name__
     if KINDS.get(kind) is not type(value) or not is_dataclass(value):
@@ -238,10 +297,11 @@ def _plain(value: Any) -> Any:
     raise DataError(f"{value!r} cannot be written to a model file: use finite numbers or strings.")
 
 
-def _decode(content: dict[str, Any], expected: type, functions: Functions) -> Any:
+def _decode(content: dict[str, Any], expected: Any, functions: Functions) -> Any:
     kind = KINDS[content["kind"]]
     if not issubclass(kind, expected):
-        raise ValueError(f"{kind.__name__} is no {expected.__name__}")
+        words = getattr(expected, "__name__", str(expected))
+        raise ValueError(f"{kind.__name__} is no {words}")
     arguments = {
         name: _value(value, str(content.get("name", name)), functions)
         for name, value in content.items()

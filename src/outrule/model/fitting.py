@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from outrule import theory
+from outrule.calibration.audit import Part, prepare
 from outrule.calibration.check import PrivateReuse, Reuse
-from outrule.calibration.isotonic import FittedIsotonic, Isotonic
-from outrule.calibration.loop import Boosted, LoopSettings, Status, boost
-from outrule.calibration.sources import FreshData, Source, open_source
+from outrule.calibration.cross_fit import CrossFit
+from outrule.calibration.curves import Member, given_start
+from outrule.calibration.isotonic import Isotonic, draw_folds
+from outrule.calibration.loop import LoopSettings, Status, boost
+from outrule.calibration.rivals import ISOTONIC, training_rivals
+from outrule.calibration.sources import FreshData, open_source
 from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
-from outrule.model.model import Model, column_names, n_items, start_of
+from outrule.model.model import Model, column_names, n_items
 from outrule.model.settings import OWNER, Settings
+from outrule.rules.rules import Rule
 from outrule.types import Floats
 
 Names = tuple[str, ...] | None
@@ -24,50 +29,69 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
     """Run the loop on these instances."""
     check_training(settings, instances)
     generator = np.random.default_rng(settings.random_state)
-    isotonic, start = _start(settings, instances, generator)
+    blank = _blank(settings, instances, feature_names)
+    ready = _prepare(blank, instances, generator)
+    if isinstance(settings.start, Isotonic):
+        frozen = settings.problem.lay(instances).per_item.get("frozen")
+        ready = replace(ready, start=settings.start.cross_fit(instances, generator, frozen))
     source, validation = open_source(
-        instances, start, settings.problem, settings.rules, settings.check, generator
+        ready.instances,
+        ready.start,
+        settings.problem,
+        ready.tests,
+        settings.check,
+        generator,
+        ready.part,
     )
-    plan = _plan(settings, instances)
-    boosted = boost(source, settings.rules, plan, generator, validation)
-    return _model(settings, instances, feature_names, plan, isotonic, boosted, source)
+    boosted = boost(source, ready.tests, _plan(blank), generator, validation)
+    return replace(
+        blank,
+        members=ready.members,
+        patches=tuple(boosted.patches),
+        history=tuple(boosted.history),
+        status=boosted.status,
+        rule_values=source.values()[: len(settings.rules)],
+        weight_seen=source.weight,
+        fingerprints=(instances.fingerprint,),
+    )
 
 
 def first_batch(settings: Settings, instances: Instances, feature_names: Names = None) -> Model:
     """A model after one round on its first batch, which also fits the isotonic curves."""
     check_training(settings, instances)
-    frozen = settings.problem.lay(instances).per_item.get("frozen")
-    isotonic = (settings.start or Isotonic()).fit(instances, frozen)
-    plan, empty = _plan(settings, instances), Boosted([], [], Status.MAX_ROUNDS)
-    blank = _model(settings, instances, feature_names, plan, isotonic, empty, None)
-    return next_batch(blank, settings, instances)
+    blank = _blank(settings, instances, feature_names)
+    ready = _prepare(blank, instances, np.random.default_rng(settings.random_state))
+    return _one_round(replace(blank, members=ready.members), settings, instances, ready)
 
 
 def next_batch(model: Model, settings: Settings, instances: Instances) -> Model:
     """The model after one more round; check, step and seed are those of these settings."""
     instances.require_outcome(OWNER)
+    ready = _Ready(instances, model.tests, model.start_of(instances), model.members)
+    return _one_round(model, settings, instances, ready)
+
+
+def _one_round(model: Model, settings: Settings, instances: Instances, ready: _Ready) -> Model:
     kept = replace(
         model.settings,
         check=settings.check,
         step=settings.step,
         random_state=settings.random_state,
     )
-    source = FreshData(
-        instances, model.start_of(instances), model.problem, model.rules, len(instances)
-    )
-    plan = LoopSettings(kept.check, kept.step, model.tolerance, model.k, 1)
+    source = FreshData(ready.instances, ready.start, model.problem, ready.tests, len(instances))
+    plan = replace(_plan(replace(model, settings=kept)), max_rounds=1)
     generator = np.random.default_rng(kept.random_state)
-    boosted = boost(source, model.rules, plan, generator, None, model.patches)
+    boosted = boost(source, model.tests, plan, generator, None, model.patches)
     number = len(model.history)
     rows = tuple(row._replace(round=number + row.round) for row in boosted.history)
-    total = model.weight_seen + source.weight
+    total, sums = model.weight_seen + source.weight, source.sums[: len(model.rules)]
     return replace(
         model,
         settings=kept,
         patches=tuple(boosted.patches),
         history=model.history + rows,
         status=Status.CONVERGED if rows[-1].test is None else Status.MAX_ROUNDS,
-        rule_values=(model.weight_seen * model.rule_values + source.sums) / total,
+        rule_values=(model.weight_seen * model.rule_values + sums) / total,
         weight_seen=total,
         fingerprints=(*model.fingerprints, instances.fingerprint),
     )
@@ -84,56 +108,70 @@ def check_batchwise(settings: Settings) -> None:
 def check_training(settings: Settings, instances: Instances) -> None:
     """Raise for data that these settings cannot be fitted on."""
     instances.require_outcome(OWNER)
-    if settings.start is not None and instances.start is not None:
+    if isinstance(settings.start, Isotonic) and instances.start is not None:
         raise DataError("the instances have start predictions, and start= is given: choose one.")
     settings.problem.check_data(instances)
     for rule in settings.rules:
         rule.check_training(instances)
 
 
-def _start(
-    settings: Settings, instances: Instances, generator: np.random.Generator
-) -> tuple[FittedIsotonic, Floats]:
-    """Isotonic curves on all the data, and where the loop starts."""
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """Training data with the tests on them, where the loop starts, and the members behind that."""
+
+    instances: Instances
+    tests: tuple[Rule, ...]
+    start: Floats
+    members: tuple[Member, ...] = ()
+    part: Part | None = None
+
+
+def _prepare(blank: Model, instances: Instances, generator: np.random.Generator) -> _Ready:
+    """Cross-fit all that is fitted on the same data as it is used for."""
+    settings, start = blank.settings, blank.settings.start
+    if not isinstance(start, CrossFit) and ISOTONIC not in settings.rivals:
+        return _Ready(instances, blank.tests, blank.start_of(instances))
     frozen = settings.problem.lay(instances).per_item.get("frozen")
-    # The curves are kept in any case: the certificate compares with isotonic regression.
-    isotonic = (settings.start or Isotonic()).fit(instances, frozen)
-    if settings.start is not None:
-        return isotonic, settings.start.cross_fit(instances, generator, frozen)
-    return isotonic, start_of(settings, isotonic, instances)
+    fold = draw_folds(instances, (start or Isotonic()).folds, generator)
+    isotonic = Isotonic().fit_folds(instances, fold, frozen)
+    rivals, carrier = training_rivals(settings.rivals, isotonic, instances, frozen)
+    ready = _Ready(carrier, settings.rules + rivals, blank.start_of(instances))
+    if not isinstance(start, CrossFit):
+        return ready
+    part = prepare(carrier, settings.problem, ready.tests)
+    given = given_start(instances)
+    members, first = start.fit(part, settings.problem, given, isotonic, generator)
+    return replace(ready, start=first, members=members, part=part)
 
 
-def _plan(settings: Settings, instances: Instances) -> LoopSettings:
+def _plan(model: Model) -> LoopSettings:
+    settings = model.settings
+    return LoopSettings(
+        settings.check, settings.step, model.tolerance, model.k, settings.max_rounds
+    )
+
+
+def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Model:
+    """The model before its first round; it has seen nothing but the isotonic curves' data."""
     low, high = instances.value_range
-    tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio) * (high - low)
-    k = settings.problem.lay(instances).k
-    return LoopSettings(settings.check, settings.step, tolerance, k, settings.max_rounds)
-
-
-def _model(
-    settings: Settings,
-    instances: Instances,
-    feature_names: Names,
-    plan: LoopSettings,
-    isotonic: FittedIsotonic,
-    boosted: Boosted,
-    source: Source | None,
-) -> Model:
-    """What is kept; without a source nothing has been seen yet."""
+    layout = settings.problem.lay(instances)
+    # The curves are kept in any case: the certificate compares with isotonic regression.
+    isotonic = settings.start if isinstance(settings.start, Isotonic) else Isotonic()
     return Model(
         settings=settings,
-        tolerance=plan.tolerance,
-        k=plan.k,
+        tolerance=theory.tolerance(settings.epsilon, settings.problem.ratio) * (high - low),
+        k=layout.k,
         value_range=instances.value_range,
         n_items=n_items(instances),
         feature_names=feature_names,
         columns=column_names(instances),
         has_start=instances.start is not None,
-        isotonic=isotonic,
-        patches=tuple(boosted.patches),
-        history=tuple(boosted.history),
-        status=boosted.status,
-        rule_values=np.zeros(len(settings.rules)) if source is None else source.values(),
-        weight_seen=0.0 if source is None else source.weight,
-        fingerprints=() if source is None else (instances.fingerprint,),
+        isotonic=isotonic.fit(instances, layout.per_item.get("frozen")),
+        members=(),
+        patches=(),
+        history=(),
+        status=Status.MAX_ROUNDS,
+        rule_values=np.zeros(len(settings.rules)),
+        weight_seen=0.0,
+        fingerprints=(),
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrule.calibration.isotonic import FittedIsotonic
+from outrule.calibration.curves import Member, mean_of_members
+from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import Patch, replay
+from outrule.calibration.rivals import rivals_of
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
 from outrule.data.origin import ArrayOrigin, ColumnNames, TableOrigin
@@ -36,6 +39,7 @@ class Model:
     columns: ColumnNames | None  # of a table
     has_start: bool  # the instances came with start predictions
     isotonic: FittedIsotonic
+    members: tuple[Member, ...]  # of a cross-fitted start
     patches: tuple[Patch, ...]
     history: tuple[Round, ...]
     status: Status
@@ -50,6 +54,11 @@ class Model:
     @property
     def rules(self) -> tuple[Rule, ...]:
         return self.settings.rules
+
+    @cached_property
+    def tests(self) -> tuple[Rule, ...]:
+        """The rules, and behind them the rivals: what the number of a patch's test counts."""
+        return self.rules + rivals_of(self.settings.rivals, self.isotonic)
 
     @property
     def epsilon(self) -> float:
@@ -122,13 +131,23 @@ class Model:
             check_features(predictions, shape[1], self.n_items, self.feature_names, OWNER)
 
     def start_of(self, instances: Instances) -> Floats:
-        """The predictions that the patches start from."""
-        return start_of(self.settings, self.isotonic, instances)
+        """The predictions that the patches start from, for new instances.
+
+        The start that the instances have, or their predictions; or what was fitted on these.
+        """
+        if self.members:
+            return mean_of_members(self.members, self.tests, self.problem, instances)
+        if instances.start is not None:
+            return instances.start
+        if not isinstance(self.settings.start, Isotonic):
+            return instances.prediction
+        frozen = self.problem.lay(instances).per_item.get("frozen")
+        return self.isotonic.apply(instances, frozen)
 
     def predict(self, instances: Instances) -> Floats:
         """Calibrated predictions in the order of ``instances.prediction``."""
         start = self.start_of(instances)
-        return replay(self.patches, self.rules, self.problem, instances, start)
+        return replay(self.patches, self.tests, self.problem, instances, start)
 
     def pick(self, instances: Instances) -> Picks:
         """The optimiser's decisions on the calibrated predictions."""
@@ -151,15 +170,6 @@ def model_of(fitted: Any, owner: str) -> Model:
             "appropriate arguments before using this estimator."
         )
     raise refuse_argument(fitted, "calibrator", owner, "a fitted DecisionCalibrator, or its Model")
-
-
-def start_of(settings: Settings, isotonic: FittedIsotonic, instances: Instances) -> Floats:
-    """The start that the instances have, their isotonic regression, or their predictions."""
-    if instances.start is not None:
-        return instances.start
-    if settings.start is None:
-        return instances.prediction
-    return isotonic.apply(instances, settings.problem.lay(instances).per_item.get("frozen"))
 
 
 def n_items(instances: Instances) -> int | None:

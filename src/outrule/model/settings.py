@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outrule.calibration.check import Check, LineSearch, Reuse, Step
+from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
-from outrule.errors import check_number, refuse_argument
+from outrule.calibration.rivals import RIVALS
+from outrule.errors import ArgumentError, check_number, refuse_argument
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule, check_rules
 
@@ -24,16 +26,17 @@ class Settings:
     epsilon: float = 0.05
     check: Check = field(default_factory=Reuse)
     step: Step = field(default_factory=LineSearch)
-    start: Isotonic | None = None
+    start: Isotonic | CrossFit | None = None
     max_rounds: int | None = None
     random_state: int | None = None
+    rivals: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, kind, expected in (
             ("problem", Problem, "a problem, such as BestAction()"),
             ("check", Check, "FreshBatches(...), PrivateReuse(...) or Reuse(...)"),
             ("step", Step, "FixedStep() or LineSearch()"),
-            ("start", Isotonic | None, "Isotonic() or None"),
+            ("start", Isotonic | CrossFit | None, "CrossFit(), Isotonic() or None"),
         ):
             if not isinstance(getattr(self, name), kind):
                 raise refuse_argument(getattr(self, name), name, OWNER, expected)
@@ -43,7 +46,14 @@ class Settings:
         plain: dict[str, Any] = {
             "rules": check_rules(self.rules, OWNER),
             "epsilon": float(self.epsilon),
+            "rivals": _check_rivals(self.rivals),
         }
+        for rule in plain["rules"]:
+            if rule.name in plain["rivals"]:
+                raise ArgumentError(
+                    f"A rule of {OWNER} has the name {rule.name!r}, as one of its rivals has. "
+                    f"Rename the rule, or leave {rule.name!r} out of rivals."
+                )
         for name, least in (("max_rounds", 1), ("random_state", 0)):
             value = getattr(self, name)
             if value is not None:
@@ -52,3 +62,10 @@ class Settings:
                 )
         for name, value in plain.items():
             object.__setattr__(self, name, value)
+
+
+def _check_rivals(names: Any) -> tuple[str, ...]:
+    good = isinstance(names, tuple | list) and all(name in RIVALS for name in names)
+    if not good or len(set(names)) != len(names):
+        raise refuse_argument(names, "rivals", OWNER, f"some of {RIVALS}, or ()")
+    return tuple(names)

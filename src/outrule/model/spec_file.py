@@ -10,7 +10,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from outrule.calibration.check import FixedStep, FreshBatches, LineSearch, PrivateReuse, Reuse
+from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
+from outrule.calibration.rivals import RIVALS
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
@@ -44,7 +46,7 @@ CHECKS: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "private reuse": (PrivateReuse, ("privacy", "delta", "alert")),
     "fresh batches": (FreshBatches, ("size", "alert")),
 }
-STARTS = {"isotonic": Isotonic}
+STARTS: Mapping[str, Any] = {"none": None, "isotonic": Isotonic(), "cross fit": CrossFit()}
 STEPS = {"line search": LineSearch, "fixed": FixedStep}
 
 
@@ -141,6 +143,9 @@ class _FitSection(Section):
     start: Annotated[str | None, one_of(STARTS)] = Field(None, description=among(STARTS))
     max_rounds: int | None = Field(None, ge=1, description="a whole number, at least 1")
     random_state: int | None = Field(None, ge=0, description="a whole number, at least 0")
+    rivals: list[Annotated[str, one_of(RIVALS)]] | None = Field(
+        None, max_length=len(RIVALS), description=f"a list of some of {', '.join(RIVALS)}"
+    )
 
 
 class _SpecFile(Section):
@@ -279,16 +284,17 @@ def _multipliers(path: str, content: Any, columns: ColumnNames) -> Multipliers |
 def _fit(path: str, content: Any, columns: ColumnNames) -> dict[str, Any]:
     where = f"{path}, [fit]"
     section = read_section(where, _FitSection, content)
-    if section.start and columns.start:
+    if section.start == "isotonic" and columns.start:
         raise DataError(f"{where}: 'start' is given in [data] as well. Choose one.")
     parameters: dict[str, Any] = {
         "step": STEPS[section.step]() if "step" in content else None,
-        "start": STARTS[section.start]() if section.start else None,
         "max_rounds": section.max_rounds,
         "random_state": section.random_state,
+        "rivals": None if section.rivals is None else tuple(section.rivals),
         "check": _check(where, section),
     }
-    return {name: value for name, value in parameters.items() if value is not None}
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return given | ({"start": STARTS[section.start]} if section.start else {})
 
 
 def _check(where: str, section: _FitSection) -> Any:

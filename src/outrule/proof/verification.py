@@ -86,7 +86,8 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         raise CertificateError(f"{error}.") from None
     rules = [_decisions(model, rule, instances, layout) for rule in model.rules]
     before = instances.prediction
-    after = _replayed(model, instances, rules, layout)
+    tests = [_decisions(model, test, instances, layout) for test in model.tests[len(rules) :]]
+    after = _replayed(model, instances, [*rules, *tests], layout)
     smoothed = model.isotonic.apply(instances, layout.per_item.get("frozen"))
     plain, calibrated, isotonic, oracle = (
         _optimum(model, instances, weights, layout)
@@ -205,19 +206,30 @@ def _optimum(model: Model, instances: Instances, weights: Floats, layout: Layout
     return instances.mark(model.problem.pick(weights, layout))
 
 
-def _replayed(model: Model, instances: Instances, rules: list[Booleans], layout: Layout) -> Floats:
+def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout: Layout) -> Floats:
     """All patches, one line of NumPy each."""
     low, high = instances.value_range
-    p = model.start_of(instances).copy()
     frozen = layout.per_item.get("frozen")
-    if frozen is not None:
-        p = _on_simplex(p, instances, frozen)
+
+    def project(p: Floats) -> Floats:
+        return np.clip(p, low, high) if frozen is None else _on_simplex(p, instances, frozen)
+
+    def moved(p: Floats, test: int) -> Booleans:
+        marks = _optimum(model, instances, p, layout) if test == -1 else tests[test]
+        return marks if frozen is None else marks & ~frozen
+
+    starts = []
+    for member in model.members:
+        p = instances.prediction if instances.start is None else instances.start
+        if member.start is not None:
+            p = member.start.apply(instances, frozen)
+        p = project(p)
+        for test, x, y in member.patches:
+            p = project(np.where(moved(p, test), np.interp(p, x, y), p))
+        starts.append(p)
+    p = project(np.mean(starts, axis=0) if starts else model.start_of(instances))
     for test, step in model.patches:
-        marks = _optimum(model, instances, p, layout) if test == -1 else rules[test]
-        if frozen is None:
-            p = np.clip(p + step * marks, low, high)
-        else:
-            p = _on_simplex(p + step * (marks & ~frozen), instances, frozen)
+        p = project(p + step * moved(p, test))
     return p
 
 

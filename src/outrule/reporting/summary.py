@@ -288,7 +288,7 @@ def _ledger(model: Model, rounds: list[dict[str, Any]]) -> dict[str, Any]:
         row = entries.setdefault(
             patch.test,
             {
-                "test": "optimiser" if own else model.rules[patch.test].name,
+                "test": "optimiser" if own else model.tests[patch.test].name,
                 "kind": "optimiser" if own else "rule",
                 "n_patches": 0,
                 "sum_of_steps": 0.0,
@@ -309,7 +309,7 @@ def _ledger(model: Model, rounds: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "tests": tests,
         "n_patches": len(model.patches),
-        "n_tests": len(model.rules) + 1,
+        "n_tests": len(model.tests) + 1,
         "fall": sum(row["fall"] or 0.0 for row in tests),
         "noisy": noisy,
         "note": _note(noisy, sum(row["n_unmeasured"] for row in tests)),
@@ -374,7 +374,10 @@ def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]
 
 def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
     settings = model.settings
-    start = "isotonic regression of the predictions" if settings.start else "the predictions"
+    start = "the predictions"
+    if settings.start is not None:
+        kinds = {"Isotonic": "isotonic regression of the predictions"}
+        start = kinds.get(type(settings.start).__name__, "cross-fitted curves")
     return {
         "problem": _in_words(model.problem),
         "k": model.k,

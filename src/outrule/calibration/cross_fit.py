@@ -1,0 +1,243 @@
+"""The cross-fitted start: predictors boosted by curves, each stopped on the fold left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrule import kernels, threads
+from outrule.calibration.audit import OPTIMISER, Part
+from outrule.calibration.curves import NOTHING, CurvePatch, Member, mean
+from outrule.calibration.isotonic import FoldCurves
+from outrule.calibration.patches import first_point
+from outrule.errors import check_number
+from outrule.problems.contract import Problem
+from outrule.rules.decisions import compact
+from outrule.types import Booleans, Floats, Integers
+
+SAMPLE = 8192  # marks whose quantiles are the levels by which tests are picked
+FRESH_LEVELS = 8  # rounds for which the levels are kept
+MOST_PICKS = 1 << 24  # decisions that are read to pick a test; of more, some blocks at a time
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """Boost by curves on some folds, stop on the fold left out, and average: the default start.
+
+    For each fold, and from each of two starts (the predictions, and their isotonic regression on
+    the other folds), a member is boosted on the other folds: the test that promises the largest
+    fall of the squared error gets a curve, the isotonic regression of outcomes on predictions over
+    the items it marks. It stops when the squared error of the fold left out no longer falls, and
+    goes back to where that was lowest. The tests are those of the loop that follows.
+
+    In ``fit`` an instance starts from the mean of the members that have not seen it; new instances
+    start from the mean of all members. ``predict`` takes all instances for new ones, those of
+    training too. With a single instance (or cluster) it starts from the predictions.
+
+    Parameters
+    ----------
+    folds : int
+        By cluster where there are clusters; fewer, where there are fewer of them.
+    bins : int in [1, 255]
+        A curve has at most so many points, each the mean of equally many marked items.
+    least : int
+        The fewest marked items for a point.
+    patience : int
+        Rounds without a fall after which a member stops.
+    max_patches : int
+        The most patches that a member can have.
+    """
+
+    folds: int = 5
+    bins: int = 16
+    least: int = 25
+    patience: int = 20
+    max_patches: int = 100
+
+    def __post_init__(self) -> None:
+        for name, low in (("folds", 2), ("least", 1), ("patience", 1), ("max_patches", 1)):
+            check_number(getattr(self, name), name, "CrossFit", low, low_open=False, integer=True)
+        check_number(self.bins, "bins", "CrossFit", 1, 255, low_open=False, integer=True)
+
+    def fit(
+        self,
+        part: Part,
+        problem: Problem,
+        given: Floats,
+        isotonic: FoldCurves,
+        generator: np.random.Generator,
+    ) -> tuple[tuple[Member, ...], Floats]:
+        """The members, and the start of the instances they were fitted on.
+
+        ``given`` are predictions to start from, ``isotonic`` says what the folds are.
+        """
+        if not isotonic.curves:  # nothing can be left out
+            return (Member(),), given
+        frozen, sample = part.layout.per_item.get("frozen", NOTHING), _sample_marks(part, generator)
+        starts = [Member(curves) for fold in isotonic.curves for curves in (None, fold)]
+
+        def boost(task: int) -> tuple[Member, Floats]:
+            start = starts[task].start_of(part.instances, given, frozen)
+            left_out = isotonic.fold == task // 2
+            patches, best = _Boosting(self, part, problem, start, left_out, sample).run()
+            return Member(starts[task].start, patches), best
+
+        # A function of the caller's is not called from other threads.
+        with threads.using(threads.n_threads() if problem.threaded else 1):
+            found = threads.run(boost, len(starts))
+        total, fold = np.zeros(len(part.outcome)), isotonic.fold[part.instances.instance]
+        for task, (_, best) in enumerate(found):
+            total[fold == task // 2] += best
+        return tuple(member for member, _ in found), mean(total, 2, part.instances, frozen)
+
+
+class _Boosting:
+    """The state of one member while it is boosted."""
+
+    def __init__(
+        self,
+        options: CrossFit,
+        part: Part,
+        problem: Problem,
+        start: Floats,
+        left_out: Booleans,
+        sample: Integers,
+    ):
+        self.options, self.part, self.problem, self.sample = options, part, problem, sample
+        self.frozen = part.layout.per_item.get("frozen", NOTHING)
+        self.prediction = first_point(start, problem, part.layout)
+        self.weight = np.where(left_out, 0.0, part.weight)
+        self.left_out, self.outside = np.where(left_out, part.weight, 0.0), left_out
+        self.values = np.empty((len(self.prediction), 2))
+        self.levels = np.empty(len(self.prediction), dtype=np.uint8)
+        self.edges = np.empty(0)
+        n_tests = len(part.picks) + 1
+        self.promise = np.zeros(n_tests)  # the fall of the squared error that a test promises
+        self.missed = np.zeros(n_tests)  # what its last curve did not keep of that
+        n_blocks = -(-len(part.layout) // kernels.curves.BLOCK)
+        self.stride = min(-(-part.picks.size // MOST_PICKS), n_blocks)
+
+    def run(self) -> tuple[tuple[CurvePatch, ...], Floats]:
+        """The patches, and what they predict for the items of the fold left out."""
+        patches: list[CurvePatch] = []
+        outside = self.outside[self.part.instances.instance]
+        best, best_length, fallen = self.prediction[outside], 0, 0.0
+        most_fallen = 0.0
+        # Rules that decide the same are one test: the first of them.
+        names = np.unique(self.part.of_rule, return_index=True)[1]
+        for number in range(self.options.max_patches):
+            own = compact(self.problem.pick(self.prediction, self.part.layout), self.part.layout)
+            row = self._pick(own, number)
+            if not self.promise[row] > self.missed[row]:
+                break
+            is_own = row == len(self.part.picks)
+            picks = own if is_own else self.part.picks[row]
+            curve = self._curve(picks)
+            if curve is None:
+                self.missed[row] = np.inf
+                continue
+            fall, fall_outside = self._move(picks, curve)
+            self.missed[row] = max(self.promise[row] - fall, 0.0)
+            x, y = (tuple(numbers.tolist()) for numbers in curve)
+            patches.append(CurvePatch(OPTIMISER if is_own else int(names[row]), x, y))
+            fallen += fall_outside
+            if fallen > most_fallen:
+                best, best_length, most_fallen = self.prediction[outside], len(patches), fallen
+            elif len(patches) - best_length >= self.options.patience:
+                break
+        return tuple(patches[:best_length]), best
+
+    def _set_levels(self) -> None:
+        """Cut the predictions into levels of about equally many marks."""
+        shares = np.arange(1, self.options.bins) / self.options.bins
+        marks = np.sort(self.prediction[self.sample])
+        at = (shares * len(marks)).astype(np.int64)
+        self.edges = np.unique(marks[at]) if len(marks) else np.empty(0)
+        given = (self.prediction, self.part.outcome, self.part.layout.offsets, self.weight)
+        kernels.curves.weigh(*given, self.frozen, self.edges, self.values, self.levels)
+
+    def _pick(self, own: NDArray[Any], number: int) -> int:
+        """The test that promises most beyond what its last curve missed; the last is ``own``.
+
+        Patches seldom raise what other tests promise, so a promise is computed again only for the
+        test that leads, until it still leads.
+        """
+        picks, period = self.part.picks, number // FRESH_LEVELS
+        if number % FRESH_LEVELS == 0:
+            self._set_levels()
+            self.promise[:-1] = self._promises(picks, period)
+        self.promise[-1] = self._promises(own[None], period)[0]
+        known = np.full(len(picks) + 1, number % FRESH_LEVELS == 0)
+        known[-1] = True
+        while True:
+            row = int(np.argmax(self.promise - self.missed))
+            if known[row]:
+                return row
+            self.promise[row] = self._promises(picks[row : row + 1], period)[0]
+            known[row] = True
+
+    def _promises(self, picks: NDArray[Any], period: int) -> Floats:
+        """By how much a level-wise correction of tests would lower the squared error."""
+        sums, stride = np.zeros((len(picks), self.options.bins, 2)), self.stride
+        given = (self.values, self.levels, self.part.layout.offsets)
+        kernels.curves.sum_by_level(*given, picks, period % stride, stride, sums)
+        residual, weight = sums[..., 0], sums[..., 1]
+        falls = np.divide(residual**2, weight, out=np.zeros_like(weight), where=weight > 0)
+        return np.asarray(falls.sum(axis=1) * stride)
+
+    def _curve(self, picks: NDArray[Any]) -> tuple[Floats, Floats] | None:
+        """Isotonic regression over the marked items, in bins of equally many; None if too few."""
+        places = kernels.curves.marked_places(picks, self.part.layout.offsets, self.values)
+        n_bins = min(self.options.bins, len(places) // self.options.least)
+        if n_bins == 0:
+            return None
+        ordered = np.sort(self.prediction[places])
+        cuts = np.unique(ordered[np.arange(1, n_bins) * len(places) // n_bins])
+        sums = np.zeros((n_bins, 4))
+        given = (self.prediction, self.part.outcome, self.values)
+        kernels.curves.sum_by_bin(places, *given, cuts, sums)
+        return fit_curve(sums, self.options.least, self.part.instances.value_range)
+
+    def _move(self, picks: NDArray[Any], curve: tuple[Floats, Floats]) -> tuple[float, float]:
+        fixed = (self.prediction, self.part.outcome, self.part.layout.offsets)
+        weights = (self.weight, self.left_out, self.frozen, self.problem.simplex)
+        state = (self.edges, self.values, self.levels)
+        arguments: Any = (*fixed, picks, *curve, *weights, *state)
+        falls: tuple[float, float] = kernels.curves.move_along(*arguments)
+        return falls
+
+
+def fit_curve(sums: Floats, least: int, value_range: tuple[float, float]) -> tuple[Floats, Floats]:
+    """The curve through the means of bins, given their count, weight, and sums of x and y.
+
+    Bins of too few (ties are never cut) are merged with the next.
+    """
+    from scipy.optimize import isotonic_regression  # heavy, and only needed here
+
+    kept: list[Floats] = []
+    for row in sums:
+        if kept and kept[-1][0] < least:
+            kept[-1] = kept[-1] + row
+        elif row[0] > 0:
+            kept.append(row)
+    if len(kept) > 1 and kept[-1][0] < least:
+        last = kept.pop()
+        kept[-1] = kept[-1] + last
+    _, weight, x, y = np.array(kept).T
+    x, y = x / weight, y / weight
+    level = isotonic_regression(y, weights=weight).x
+    rises = np.append(True, x[1:] > x[:-1])  # means of neighbours can be equal after rounding
+    return np.clip(x[rises], *value_range), np.clip(level[rises], *value_range)
+
+
+def _sample_marks(part: Part, generator: np.random.Generator) -> Integers:
+    """Where some items are that the tests mark."""
+    n_tests, k, n = part.picks.shape
+    test, rank, instance = (generator.integers(size, size=SAMPLE) for size in (n_tests, k, n))
+    position = part.picks[test, rank, instance].astype(np.int64)
+    first, size = part.layout.offsets[:-1], np.diff(part.layout.offsets)
+    marked = position < size[instance]
+    return np.asarray((first[instance] + position)[marked])

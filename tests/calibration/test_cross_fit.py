@@ -1,0 +1,305 @@
+"""The cross-fitted start: folds, curves, members, and what they promise."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+import slow_curves
+
+import outrule
+from outrule.calibration import curves
+from outrule.calibration.cross_fit import fit_curve
+from outrule.calibration.isotonic import draw_folds
+from outrule.data.instances import Instances
+from outrule.errors import ArgumentError, DataError
+
+BOTH = ("plain", "isotonic")
+START = outrule.CrossFit(folds=3, bins=8, least=5, patience=5)
+
+
+def world(seed, n=300, m=6):
+    """Outcomes between 0 and 1, and predictions that are off by a curve and by item."""
+    generator = np.random.default_rng(seed)
+    truth = generator.random((n, m))
+    predictions = np.clip(truth**2 + 0.2 * generator.random(m) - 0.1, 0, 1)
+    outcomes = (generator.random((n, m)) < truth).astype(float)
+    return predictions, outcomes
+
+
+def simplex(seed, problem, n=300, c=5):
+    generator = np.random.default_rng(seed)
+    truth = generator.dirichlet(np.ones(c), n)
+    labels = np.eye(c)[(generator.random((n, 1)) < truth.cumsum(axis=1)).argmax(axis=1)]
+    parts = (truth**3 / (truth**3).sum(axis=1, keepdims=True), labels)
+    if isinstance(problem, outrule.Rejection):
+        return tuple(problem.with_reject(part) for part in parts)
+    return parts
+
+
+RULES = outrule.multipliers(6, limit=6)
+PROBLEMS = [
+    outrule.BestAction(),
+    outrule.Classification(),
+    outrule.Rejection(0.4),
+    outrule.TopK(2),
+    outrule.Matching.complete(4),
+    outrule.Assignment(2, 3),
+    outrule.Oracle(lambda weights: weights > 0.7, k=6, ratio=0.5),
+]
+
+
+def data_of(problem, seed):
+    if problem.simplex:
+        return simplex(seed, problem, c=5 if isinstance(problem, outrule.Rejection) else 6)
+    return world(seed)
+
+
+def fit(data, problem=None, rules=RULES, **settings):
+    problem = problem or outrule.BestAction()
+    settings = {"start": START, "rivals": BOTH, "random_state": 0} | settings
+    calibrator = outrule.DecisionCalibrator(problem, rules, 0.05, **settings)
+    return calibrator.fit(*(data if isinstance(data, tuple) else (data,)))
+
+
+def slow_member(member, model, instances):
+    """What one member predicts, by plain loops; the optimiser decides one patch at a time."""
+    problem, layout = model.problem, model.problem.lay(instances)
+    frozen = layout.per_item.get("frozen", np.zeros(len(instances.prediction), dtype=bool))
+    p = instances.prediction.copy()
+    if member.start is not None:
+        p = member.start.apply(instances, frozen)
+    marks = [instances.mark(rule.decide(instances, problem, layout)) for rule in model.tests]
+    if problem.simplex:
+        for start, stop in pairwise(layout.offsets):
+            p[start:stop] = slow_curves.project(p[start:stop].tolist(), frozen[start:stop])
+    for test, x, y in member.patches:
+        own = instances.mark(problem.pick(p, layout)) if test < 0 else marks[test]
+        patch = [(0, x, y)]
+        rest = {"simplex": problem.simplex}
+        p = np.array(slow_curves.patch(p.tolist(), layout.offsets, [own], patch, frozen, **rest))
+    return p
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
+def test_the_start_of_new_instances_is_the_mean_of_what_slow_members_predict(problem):
+    model = fit(data_of(problem, 0), problem).model_
+    new = Instances.from_arrays(data_of(problem, 1)[0][:20])
+    assert sum(len(member.patches) for member in model.members) > 5
+    assert [member.start is None for member in model.members] == [True, False] * 3
+    expected = np.mean([slow_member(member, model, new) for member in model.members], axis=0)
+    np.testing.assert_allclose(model.start_of(new), expected, atol=1e-9)
+    if problem.simplex:
+        rows = model.start_of(new).reshape(20, -1)
+        classes = rows[:, :-1] if isinstance(problem, outrule.Rejection) else rows
+        np.testing.assert_allclose(classes.sum(axis=1), 1)
+    if isinstance(problem, outrule.Rejection):
+        assert (rows[:, -1] == 1 - problem.cost).all()
+
+
+def test_an_instance_of_training_starts_from_members_that_have_not_seen_it():
+    data = Instances.from_arrays(*world(0))
+    started = []
+    first_fit = outrule.CrossFit.fit
+
+    def spy(self, *args):
+        started.append(first_fit(self, *args))
+        return started[-1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(outrule.CrossFit, "fit", spy)
+        model = fit(data, rivals=("plain",)).model_  # isotonic is another rule on training data
+    fold = draw_folds(data, 3, np.random.default_rng(0))
+    members, start = started[0]
+    assert members == model.members
+    for number in range(3):
+        rows = data.take(np.flatnonzero(fold == number))
+        own = members[2 * number : 2 * number + 2]
+        expected = curves.mean_of_members(own, model.tests, model.problem, rows)
+        assert start[(fold == number)[data.instance]].tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("problem", [PROBLEMS[0], PROBLEMS[2], PROBLEMS[4]], ids=str)
+def test_the_bits_are_the_same_for_any_number_of_threads_and_any_batch(problem, monkeypatch):
+    data, new = data_of(problem, 0), data_of(problem, 1)[0]
+    calibrator = fit(data, problem, n_jobs=1)
+    other = fit(data, problem, n_jobs=3)
+    assert outrule.model.codec.to_text(calibrator.model_) == outrule.model.codec.to_text(
+        other.model_
+    )
+    expected = calibrator.predict(new)
+    monkeypatch.setattr(curves, "PIECE", 37)
+    assert other.predict(new).tobytes() == expected.tobytes()
+    monkeypatch.setattr(curves, "BLOCK", 50)
+    assert other.predict(new).tobytes() == expected.tobytes()
+    one_by_one = np.concatenate([other.predict(new[i : i + 1]) for i in range(10)])
+    assert one_by_one.tobytes() == expected[:10].tobytes()
+
+
+def test_rounds_on_some_blocks_only_find_members_too(monkeypatch):
+    monkeypatch.setattr("outrule.calibration.cross_fit.MOST_PICKS", 2_000)
+    model = fit(world(0, n=1500)).model_
+    assert all(member.patches for member in model.members[::2])  # those from the predictions
+
+
+def test_a_scaled_value_range_gives_scaled_predictions():
+    predictions, outcomes = world(0)
+    one = fit((predictions, outcomes)).predict(predictions)
+    wide = Instances.from_arrays(4 * predictions, 4 * outcomes, value_range=(0, 4))
+    assert (fit(wide).predict(wide) == 4 * one).all()
+
+
+def test_a_table_and_masked_arrays_give_the_same_bits():
+    predictions, outcomes = world(0)
+    available = np.random.default_rng(1).random(predictions.shape) < 0.8
+    available[:, 0] = True
+    arrays = Instances.from_arrays(predictions, outcomes, available=available)
+    row, column = np.nonzero(available)
+    flat = {"p": predictions[available], "y": outcomes[available], "i": row, "e": column}
+    names = {"instance": "i", "item": "e", "prediction": "p", "outcome": "y"}
+    table = Instances.from_table(pl.DataFrame(flat), **names)
+    found = [fit(data).model_ for data in (arrays, table)]
+    assert [m.patches for m in found[0].members] == [m.patches for m in found[1].members]
+    assert found[0].predict(arrays).tobytes() == found[1].predict(table).tobytes()
+
+
+def test_instances_of_weight_zero_teach_nothing():
+    predictions, outcomes = world(0)
+    weight = (np.arange(300) % 3 > 0).astype(float) * 2
+    changed = np.where(weight[:, None] > 0, outcomes, 1 - outcomes)
+    found = [
+        fit(Instances.from_arrays(predictions, y, weight=weight)).predict(predictions)
+        for y in (outcomes, changed)
+    ]
+    assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_folds_keep_clusters_together_and_are_no_more_than_there_are():
+    predictions, outcomes = world(0, n=40)
+    cluster = np.arange(40) // 20
+    data = Instances.from_arrays(predictions, outcomes, cluster=cluster)
+    fold = draw_folds(data, 5, np.random.default_rng(0))
+    assert sorted({(int(f), int(c)) for f, c in zip(fold, cluster, strict=True)}) in (
+        [(0, 0), (1, 1)],
+        [(0, 1), (1, 0)],
+    )
+    assert len(fit(data).model_.members) == 4
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 50])
+def test_few_instances_can_be_fitted_and_a_single_one_keeps_its_predictions(n):
+    predictions, outcomes = world(0, n=n)
+    calibrator = fit((predictions, outcomes), start=outrule.CrossFit(), max_rounds=1000)
+    assert len(calibrator.model_.members) == (1 if n == 1 else 2 * min(n, 5))
+    assert np.isfinite(calibrator.predict(predictions)).all()
+    if n == 1:
+        assert (calibrator.model_.start_of(Instances.from_arrays(predictions)) == predictions).all()
+
+
+def test_one_cluster_or_one_instance_with_weight_falls_back_to_the_predictions():
+    predictions, outcomes = world(0, n=30)
+    for more in ({"cluster": np.zeros(30)}, {"weight": np.eye(30)[3]}):
+        data = Instances.from_arrays(predictions, outcomes, **more)
+        model = fit(data, max_rounds=100).model_
+        assert [(member.start, member.patches) for member in model.members] == [(None, ())]
+
+
+def test_it_starts_from_the_start_column_where_there_is_one():
+    predictions, outcomes = world(0)
+    data = Instances.from_arrays(predictions, outcomes, start=np.sqrt(predictions))
+    model = fit(data).model_
+    alone = slow_member(model.members[0], model, data)
+    data_of_start = Instances.from_arrays(np.sqrt(predictions))
+    assert model.members[0].start_of(data, data.start, curves.NOTHING) is data.start
+    assert not np.allclose(alone, data_of_start.prediction)
+    with pytest.raises(DataError, match="start predictions"):
+        fit(data, start=outrule.Isotonic())
+
+
+def test_partial_fit_starts_from_members_of_the_first_batch():
+    calibrator = outrule.DecisionCalibrator(
+        outrule.BestAction(), RULES, start=START, rivals=BOTH, random_state=0
+    )
+    for seed in range(4):
+        calibrator.partial_fit(*world(seed))
+    assert len(calibrator.model_.members) == 6
+    assert len(calibrator.history_) == 4
+    assert calibrator.rule_values_.shape == (len(RULES),)
+
+
+def test_curves_find_a_bias_that_is_zero_on_average():
+    generator = np.random.default_rng(0)
+    truth = generator.random((4000, 1))
+    predictions = 0.5 + (truth - 0.5) / 3  # too high below the middle, too low above it
+    outcomes = (generator.random((4000, 1)) < truth).astype(float)
+    rules = [outrule.Fixed(0)]
+    assert not fit((predictions, outcomes), rules=rules, start=None, rivals=()).patches_
+    calibrated = fit((predictions, outcomes), rules=rules, start=outrule.CrossFit())
+    assert np.abs(calibrated.predict(predictions) - truth).mean() < 0.02
+
+
+def test_members_beat_isotonic_regression_where_rules_know_more():
+    world_16 = outrule.worlds.Quadratic(16, seed=0)
+    predictor = outrule.worlds.brief_predictor(world_16, seed=0)
+    train, new = (outrule.worlds.draw(world_16, predictor, 4000, seed) for seed in (1, 2))
+    rules = outrule.multipliers(16, limit=32)
+    values = []
+    for start in (None, outrule.Isotonic(), outrule.CrossFit(max_patches=40)):
+        calibrator = fit(train, rules=rules, start=start, rivals=BOTH if start else ())
+        values.append((new[1] * calibrator.decide(new[0])).sum(axis=1).mean())
+    assert values[2] > max(values[:2]) + 0.01
+
+
+def test_a_curve_is_isotonic_through_means_of_bins_and_never_cuts_ties():
+    # count, weight, weighted x, weighted y
+    sums = np.array([[30, 30, 3, 9], [30, 60, 12, 12], [5, 5, 2, 5], [0, 0, 0, 0], [2, 2, 1, 2]])
+    x, y = fit_curve(sums.astype(float), 25, (0.0, 1.0))
+    np.testing.assert_allclose(x, [0.1, 15 / 67])
+    np.testing.assert_allclose(y, [(9 + 19) / 97] * 2)
+    x, y = fit_curve(np.array([[3.0, 3, 0.3, 3]]), 25, (0.0, 1.0))
+    assert (x.tolist(), y.tolist()) == ([pytest.approx(0.1)], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("folds", 1, "an int of at least 2"),
+        ("bins", 256, r"an int in \[1, 255\]"),
+        ("least", 0, "an int of at least 1"),
+        ("patience", True, "an int of at least 1"),
+        ("max_patches", 0, "an int of at least 1"),
+    ],
+)
+def test_options_are_refused_by_name(option, value, expected):
+    with pytest.raises(ArgumentError, match=f"'{option}' argument of CrossFit must be {expected}"):
+        outrule.CrossFit(**{option: value})
+
+
+def test_rivals_are_tests_of_the_loop_behind_the_rules():
+    data = world(0, n=2000)
+    calibrator = fit(data, start=None, rules=[outrule.Fixed(5)])
+    names = [rule.name for rule in calibrator.model_.tests]
+    assert names == ["always 5", "plain", "isotonic"]
+    assert {row.test for row in calibrator.history_} & set(BOTH)
+    assert calibrator.rule_values_.shape == (1,)
+    assert calibrator.best_rule_ == 0
+    predictions, outcomes = data
+    after = calibrator.predict(predictions)
+    plain = outrule.BestAction().solve(predictions)
+    violation = ((outcomes - after) * plain).sum(axis=1).mean()
+    assert abs(violation) <= calibrator.tolerance_
+
+
+@pytest.mark.parametrize("rivals", ["plain", ("plain", "plain"), ("platt",), None])
+def test_unknown_rivals_are_refused(rivals):
+    with pytest.raises(ArgumentError, match="'rivals' argument of DecisionCalibrator must be some"):
+        fit(world(0), rivals=rivals)
+
+
+def test_a_rule_may_not_have_the_name_of_a_rival():
+    rules = [outrule.Fixed(0, "plain")]
+    with pytest.raises(ArgumentError, match="leave 'plain' out of rivals"):
+        fit(world(0), rules=rules)
+    assert fit(world(0), rules=rules, rivals=("isotonic",)).model_.tests[1].name == "isotonic"
