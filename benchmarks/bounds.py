@@ -99,7 +99,9 @@ def fitted(world: DiscreteWorld) -> outrule.DecisionCalibrator:
         outrule.Multiplier([1.3, 1.1, 0.9, 0.7], name="tilt"),
         outrule.Multiplier([0.0, 1.0, 1.0, 1.0], name="never the first"),
     )
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=0.1)
+    calibrator = outrule.DecisionCalibrator(
+        outrule.BestAction(), rules, epsilon=0.1, start=None, rivals=()
+    )
     return calibrator.fit(world.draw(2_000, "instances", np.random.default_rng(1)))
 
 
@@ -143,7 +145,9 @@ def two_actions(first: float, second: float) -> outrule.DecisionCalibrator:
     outcomes = (generator.random((4_000, 2)) < [first, second]).astype(float)
     predictions = np.tile([0.6, 0.5], (4_000, 1))
     rules = [outrule.Fixed(1)]
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=MARGIN)
+    calibrator = outrule.DecisionCalibrator(
+        outrule.BestAction(), rules, epsilon=MARGIN, start=None, rivals=()
+    )
     return calibrator.fit(predictions, outcomes)
 
 

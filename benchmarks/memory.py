@@ -32,7 +32,9 @@ def main() -> None:
         kept, _ = distinct(decide_all(rules, data, problem, problem.lay(data)))
         print(f"m = {m}: {len(kept)} of {len(rules)} rules decide differently")
     data = brief(16, 100_000)
-    calibrator = outrule.DecisionCalibrator(problem, outrule.multipliers(16), 1 / 32)
+    calibrator = outrule.DecisionCalibrator(
+        problem, outrule.multipliers(16), 1 / 32, start=None, rivals=()
+    )
     calibrator.fit(data.slice(0, 2_000))
     before = peak()
     calibrator.fit(data)

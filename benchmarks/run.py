@@ -197,7 +197,7 @@ def whole_fits(quick: bool) -> Iterable[dict[str, Any]]:
     for words, problem, solve, m, n, n_rules, epsilon in cases:
         predictions, outcomes = brief(m, n)
         rules = outrule.multipliers(m, limit=n_rules)
-        calibrator = outrule.DecisionCalibrator(problem, rules, epsilon)
+        calibrator = outrule.DecisionCalibrator(problem, rules, epsilon, start=None, rivals=())
         ours = seconds(calibrator.fit, predictions, outcomes, repeats=2)
         vectors = np.array([rule.vector for rule in rules])
         theirs, (expected, n_patches) = once(
@@ -237,7 +237,7 @@ def growth(quick: bool) -> Iterable[dict[str, Any]]:
 
     def fit(n: int, n_rules: int, rounds: int) -> Callable[[], Any]:
         calibrator = outrule.DecisionCalibrator(
-            outrule.BestAction(), rules[:n_rules], 1e-4, max_rounds=rounds
+            outrule.BestAction(), rules[:n_rules], 1e-4, max_rounds=rounds, start=None, rivals=()
         )
 
         def run() -> None:
@@ -348,7 +348,8 @@ import numba, scipy.optimize, sklearn.base
 imported = time.perf_counter()
 import outrule
 p = np.random.default_rng(0).random((2_000, 16)); y = np.random.default_rng(1).random((2_000, 16))
-c = outrule.DecisionCalibrator(outrule.BestAction(), outrule.multipliers(16, limit=64), 0.1)
+rules = outrule.multipliers(16, limit=64)
+c = outrule.DecisionCalibrator(outrule.BestAction(), rules, 0.1, start=None, rivals=())
 c.fit(p, y).predict(p); c.decide(p)
 print(time.perf_counter() - imported, imported - start)
 """
@@ -365,7 +366,7 @@ def first_calls() -> dict[str, float]:
         ]
     (first, _), (second, imports) = ([float(word) for word in run.stdout.split()] for run in runs)
     calibrator = outrule.DecisionCalibrator(
-        outrule.BestAction(), outrule.multipliers(16, limit=256), 1 / 32
+        outrule.BestAction(), outrule.multipliers(16, limit=256), 1 / 32, start=None, rivals=()
     ).fit(*brief(16, 20_000))
     one, many = (np.random.default_rng(0).random((n, 16)) for n in (1, 1_000_000))
     single, bulk = seconds(calibrator.predict, one, repeats=50), seconds(calibrator.predict, many)

@@ -31,7 +31,12 @@ def main() -> None:
             counts, values = [], []
             for step in (outrule.FixedStep(), outrule.LineSearch()):
                 calibrator = outrule.DecisionCalibrator(
-                    outrule.BestAction(), outrule.multipliers(16, limit=256), epsilon, step=step
+                    outrule.BestAction(),
+                    outrule.multipliers(16, limit=256),
+                    epsilon,
+                    step=step,
+                    start=None,
+                    rivals=(),
                 ).fit(*training)
                 last = calibrator.history_[-1]
                 assert calibrator.status_ == "converged"

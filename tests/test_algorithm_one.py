@@ -9,6 +9,7 @@ import pytest
 
 import outrule
 import reference
+from letter import algorithm_one
 
 MATCHINGS_OF_4 = reference.all_matchings(reference.complete_edges(4))
 MATCHINGS_OF_6 = reference.all_matchings(reference.complete_edges(6))
@@ -48,7 +49,7 @@ def test_the_loop_makes_the_patches_of_an_independent_implementation(world, epsi
     n, size = (1200, 40) if m < 15 else (300, 20)
     predictions, outcomes = draw(n, m, seed)
     rules = outrule.multipliers(m, limit=8, seed=seed)
-    calibrator = outrule.DecisionCalibrator(
+    calibrator = algorithm_one(
         problem,
         rules,
         epsilon,

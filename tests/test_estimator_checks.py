@@ -27,6 +27,11 @@ NOT_FOR_THE_CALIBRATOR = {
     "check_dtype_object": "what is no number raises DataError, a ValueError, not TypeError",
     "check_sample_weight_equivalence_on_sparse_data": "1.6 runs it without the tag for sparse data",
 }
+# Folds are drawn over instances, so weight two is not the same as two instances.
+FOLDS = dict.fromkeys(
+    [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")],
+    "not with a cross-fitted start",
+)
 NOT_FOR_LABELS = {
     "check_estimator_sparse_array": "it expects a vector: predict gives a column per item",
     "check_estimator_sparse_matrix": "the same",
@@ -92,8 +97,8 @@ def spread(y, X):
     return np.repeat(expit(labels.astype(np.float64).reshape(-1, 1)), shape[1], axis=1)
 
 
-def calibrator(kind=outrule.DecisionCalibrator):
-    return kind(outrule.BestAction(), [outrule.Fixed(0)])
+def calibrator(kind=outrule.DecisionCalibrator, **settings):
+    return kind(outrule.BestAction(), [outrule.Fixed(0)], **settings)
 
 
 def name_of(check):
@@ -118,12 +123,12 @@ def test_the_calibrator_passes_the_checks_without_data(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize(("estimator", "check"), checks(ADAPTED, NOT_FOR_THE_CALIBRATOR))
+@pytest.mark.parametrize(("estimator", "check"), checks(ADAPTED, NOT_FOR_THE_CALIBRATOR | FOLDS))
 def test_the_calibrator_passes_the_checks_on_squashed_data(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize(("estimator", "check"), checks(OF_LABELS, NOT_FOR_LABELS))
+@pytest.mark.parametrize(("estimator", "check"), checks(OF_LABELS, NOT_FOR_LABELS | FOLDS))
 def test_the_predictor_of_labels_passes_the_checks(estimator, check):
     check(estimator)
 
@@ -136,6 +141,18 @@ def test_the_predictor_of_numbers_passes_the_checks(estimator, check):
 @pytest.mark.parametrize("estimator", [ADAPTED, OF_LABELS, OF_NUMBERS], ids=repr)
 def test_columns_must_be_those_of_fit(estimator):
     check_dataframe_column_names_consistency(type(estimator).__name__, estimator)
+
+
+NO_FOLDS = {"start": None, "rivals": ()}
+WEIGHTED = [
+    *checks(calibrator(OnAnyData, **NO_FOLDS), NOT_FOR_THE_CALIBRATOR, FOLDS),
+    *checks(CalibratedPredictor(BernoulliNB(), calibrator(**NO_FOLDS), cv=3), only=FOLDS),
+]
+
+
+@pytest.mark.parametrize(("estimator", "check"), WEIGHTED)
+def test_without_folds_a_weight_is_the_same_as_repetition(estimator, check):
+    check(estimator)
 
 
 NOT_APPLICABLE = [

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 import outrule
 import reference
 import strategies
+from letter import algorithm_one
 from outrule import theory
 
 STEPS = [outrule.FixedStep(), outrule.LineSearch()]
@@ -70,7 +71,7 @@ def classes(cost, seed):
 
 
 def check_the_guarantee(problem, rules, predictions, outcomes, epsilon, step):
-    fitted = outrule.DecisionCalibrator(problem, rules, epsilon, step=step)
+    fitted = algorithm_one(problem, rules, epsilon, step=step)
     fitted.fit(predictions, outcomes)
     assert fitted.status_ == "converged"
     best = max(outrule.metrics.values_of_rules(problem, rules, predictions, outcomes).values())
@@ -155,7 +156,7 @@ def test_the_guarantee_holds_from_any_start():
     problem, generator = PROBLEMS["top k"], np.random.default_rng(0)
     start = generator.random(predictions.shape)
     instances = outrule.Instances.from_arrays(predictions, outcomes, start=start)
-    fitted = outrule.DecisionCalibrator(problem, rules, 0.05).fit(instances)
+    fitted = algorithm_one(problem, rules, 0.05).fit(instances)
     best = max(outrule.metrics.values_of_rules(problem, rules, instances).values())
     assert best <= 0.05 + reference.value(outcomes, fitted.decide(instances)) + 1e-9
 
@@ -171,7 +172,7 @@ def test_the_guarantee_holds_from_any_start():
 @settings(max_examples=40)
 def test_rounds_and_drops_keep_to_the_theory(case, epsilon, alert):
     for step in STEPS:
-        fitted = outrule.DecisionCalibrator(
+        fitted = algorithm_one(
             case.problem, case.rules, epsilon, step=step, check=outrule.Reuse(alert=alert)
         ).fit(case.predictions, case.outcomes)
         check_the_drops(fitted, fixed=step == outrule.FixedStep())
@@ -201,7 +202,7 @@ def test_the_line_search_drop_is_exact_where_nothing_is_clipped():
     predictions = generator.uniform(0.45, 0.55, (200, 6))
     outcomes = np.clip(predictions + np.linspace(-0.1, 0.1, 6), 0, 1)
     problem, rules = outrule.TopK(2), outrule.multipliers(6, limit=20)
-    fitted = outrule.DecisionCalibrator(problem, rules, 0.05).fit(predictions, outcomes)
+    fitted = algorithm_one(problem, rules, 0.05).fit(predictions, outcomes)
     assert len(fitted.patches_) > 3
     for row, after in pairwise(fitted.history_):
         drop = row.squared_error - after.squared_error
@@ -218,7 +219,7 @@ def test_two_arms_where_the_second_beats_the_argmax_of_an_unbiased_predictor(ste
     before = reference.value(outcomes, problem.solve(predictions))
     always_second = outcomes[:, 1].mean()
     assert always_second > 4 * before
-    fitted = outrule.DecisionCalibrator(problem, rules, 0.004, step=step).fit(predictions, outcomes)
+    fitted = algorithm_one(problem, rules, 0.004, step=step).fit(predictions, outcomes)
     assert fitted.status_ == "converged"
     assert fitted.history_[0].test == "optimiser"
     after = reference.value(outcomes, fitted.decide(predictions))
@@ -233,7 +234,7 @@ def test_two_arms_are_left_alone_where_the_violation_is_tolerated():
     share = predictions[:, 1].mean()  # the argmax's violation is -(1 - epsilon) times this share
     threshold = 2 * 0.9 * share
     for epsilon, flagged in ((threshold * 1.01, False), (threshold * 0.99, True)):
-        fitted = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon)
+        fitted = algorithm_one(outrule.BestAction(), rules, epsilon)
         assert bool(fitted.fit(predictions, outcomes).patches_) == flagged
 
 
@@ -245,7 +246,7 @@ def test_a_bayes_optimal_predictor_is_never_patched(name, seed):
     predictions = world.bayes(features)
     # A residual's standard deviation is below 0.01, that of a mean over 5,000 below 0.0003.
     rules = outrule.multipliers(6, limit=50)
-    fitted = outrule.DecisionCalibrator(PROBLEMS[name], rules, 0.01).fit(predictions, outcomes)
+    fitted = algorithm_one(PROBLEMS[name], rules, 0.01).fit(predictions, outcomes)
     assert fitted.status_ == "converged"
     assert fitted.patches_ == []
     assert (fitted.predict(predictions) == predictions).all()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import outrule
+from letter import algorithm_one
 from outrule.calibration.audit import Audit
 from outrule.calibration.check import Flagged
 
@@ -131,7 +132,7 @@ def test_the_size_of_the_mark_is_not_one_more_look_at_the_data():
 def private(seed, **kinds):
     rules = outrule.multipliers(4, limit=20)
     check = outrule.PrivateReuse(**kinds)
-    return outrule.DecisionCalibrator(
+    return algorithm_one(
         outrule.BestAction(), rules, 0.1, check=check, max_rounds=6, random_state=seed
     )
 
@@ -147,7 +148,7 @@ def test_private_reuse_is_reproducible_and_its_seeds_differ():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_noise_shrinks_as_the_privacy_budget_grows():
     data = draw(4000, 0)
-    largest = outrule.DecisionCalibrator(
+    largest = algorithm_one(
         outrule.BestAction(), outrule.multipliers(4, limit=20), 0.1, max_rounds=1
     )
     largest.fit(*data)
@@ -166,7 +167,7 @@ def test_private_reuse_with_a_huge_budget_picks_the_largest_violations():
     settings = {"epsilon": 0.1, "max_rounds": 5, "random_state": 0}
     checks = (outrule.PrivateReuse(privacy=1e6), outrule.Reuse(alert=0.5))
     noisy, exact = (
-        outrule.DecisionCalibrator(outrule.BestAction(), rules, check=check, **settings)
+        algorithm_one(outrule.BestAction(), rules, check=check, **settings)
         .fit(predictions, outcomes)
         .patches_
         for check in checks

@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import outrule
 import strategies
+from letter import algorithm_one
 from outrule import threads
 from outrule.calibration import audit as auditing, incremental, sources
 from outrule.calibration.audit import audit, prepare, residuals, sum_over
@@ -344,9 +345,9 @@ def test_a_calibrator_finds_the_same_without_the_incremental_audit(name, step, m
     instances, problem, rules = world(name)
 
     def make():
-        return outrule.DecisionCalibrator(
-            problem, rules, 0.03 * problem.lay(instances).k, step=step
-        ).fit(instances)
+        return algorithm_one(problem, rules, 0.03 * problem.lay(instances).k, step=step).fit(
+            instances
+        )
 
     quick, slow = both(monkeypatch, make)
     assert len(quick.patches_) >= 3
@@ -373,9 +374,7 @@ def test_the_other_checks_find_the_same_without_the_incremental_audit(check, mon
 
     def make():
         settings = {"check": check, "random_state": 0, "max_rounds": 60}
-        return outrule.DecisionCalibrator(outrule.TopK(2), rules, 0.2, **settings).fit(
-            predictions, outcomes
-        )
+        return algorithm_one(outrule.TopK(2), rules, 0.2, **settings).fit(predictions, outcomes)
 
     quick, slow = both(monkeypatch, make)
     tests = [[(patch.test, patch.step > 0) for patch in m.patches_] for m in (quick, slow)]

@@ -10,6 +10,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 import outrule
+from letter import algorithm_one
 
 
 def draw(n=60, m=3, seed=0):
@@ -32,7 +33,7 @@ def calibrator(start=None, epsilon=1.0, problem=None, **settings):
     """Epsilon 1 tolerates any violation: no patch is made, so predict shows the start."""
     rules = [outrule.Fixed(0)]
     problem = outrule.BestAction() if problem is None else problem
-    return outrule.DecisionCalibrator(problem, rules, epsilon, start=start, **settings)
+    return algorithm_one(problem, rules, epsilon, start=start, **settings)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_a_given_start_is_where_the_loop_starts_and_replays_from():
 def test_rules_decide_on_the_original_predictions_whatever_the_start():
     predictions, outcomes = draw()
     rules = outrule.multipliers(3, levels=(0, 1))
-    fitted = outrule.DecisionCalibrator(outrule.BestAction(), rules, 0.05)
+    fitted = algorithm_one(outrule.BestAction(), rules, 0.05)
     plain = fitted.fit(predictions, outcomes).rule_values_
     started = fitted.fit(data(predictions, outcomes, start=1 - predictions)).rule_values_
     assert (plain == started).all()

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import outrule
 import strategies
+from letter import algorithm_one
 from outrule.calibration.audit import audit, prepare, squared_error
 from outrule.calibration.patches import replay
 from outrule.calibration.sources import SameData
@@ -31,11 +32,11 @@ def draw(n, seed, m=4):
 
 def calibrator(epsilon=0.05, **settings):
     rules = outrule.multipliers(4, limit=20)
-    return outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon, **settings)
+    return algorithm_one(outrule.BestAction(), rules, epsilon, **settings)
 
 
 def fit(case, step, epsilon=0.1, **kinds):
-    return outrule.DecisionCalibrator(case.problem, case.rules, epsilon, step=step, **kinds).fit(
+    return algorithm_one(case.problem, case.rules, epsilon, step=step, **kinds).fit(
         case.predictions, case.outcomes
     )
 

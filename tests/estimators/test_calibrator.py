@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 import outrule
 import reference
 import strategies
+from letter import algorithm_one
 
 CHECKS = [
     outrule.Reuse(),
@@ -43,7 +44,7 @@ def draw(n=200, seed=0, m=4):
 def calibrator(problem=None, epsilon=0.05, rules=None, **settings):
     problem = outrule.BestAction() if problem is None else problem
     rules = outrule.multipliers(4, limit=20) if rules is None else rules
-    return outrule.DecisionCalibrator(problem, rules, epsilon, **settings)
+    return algorithm_one(problem, rules, epsilon, **settings)
 
 
 def assert_same_patches(one, other, scale=1.0):
@@ -245,7 +246,7 @@ def test_lists_and_other_types_are_read_as_numbers():
 def test_predict_on_the_training_data_has_the_error_the_loop_ended_with(case, with_start):
     kinds = {"start": case.predictions} if with_start else {}
     instances = outrule.Instances.from_arrays(case.predictions, case.outcomes, **kinds)
-    one = outrule.DecisionCalibrator(case.problem, case.rules, 0.1).fit(instances)
+    one = algorithm_one(case.problem, case.rules, 0.1).fit(instances)
     calibrated = one.predict(instances)
     error = reference.squared_error(calibrated.tolist(), case.outcomes.tolist())
     assert one.history_[-1].squared_error == pytest.approx(error, abs=1e-10)
@@ -528,7 +529,7 @@ def test_predictions_outside_the_fitted_range_are_refused():
 def test_parameters_changed_after_fit_do_not_reach_the_model():
     predictions, outcomes = outrule.worlds.two_arms(2_000, seed=0, epsilon=0.3)
     held_out = outrule.Instances.from_arrays(*outrule.worlds.two_arms(2_000, seed=1, epsilon=0.3))
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], 0.05)
+    calibrator = algorithm_one(outrule.BestAction(), [outrule.Fixed(1)], 0.05)
     certificate = outrule.certify(calibrator.fit(predictions, outcomes), held_out)
     threshold = outrule.summarise(calibrator, held_out)["model"]["threshold"]
     calibrator.set_params(check=outrule.Reuse(alert=0.25), step=outrule.FixedStep(), epsilon=0.5)

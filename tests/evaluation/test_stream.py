@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import outrule
+from letter import algorithm_one
 from outrule import threads
 from outrule.calibration.patches import replay
 from outrule.evaluation import stream
@@ -62,7 +63,7 @@ def test_every_run_finds_the_patches_that_the_calibrator_finds(case, done):
     assert len(progress.tracks) == 3 * 3
     for track in progress.tracks:
         point = track.point
-        calibrator = outrule.DecisionCalibrator(
+        calibrator = algorithm_one(
             case.problem,
             case.rules,
             2 * point.tolerance,

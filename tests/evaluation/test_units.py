@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-import outrule
+from letter import algorithm_one
 from outrule.evaluation.cases import EQUAL, MEASURES, HeldOut, make_case
 from outrule.evaluation.grid import Grid, Unit
 from outrule.evaluation.units import REUSE, reuse_rows
@@ -31,7 +31,7 @@ def test_runs_are_those_of_the_calibrator(best_action):
     for row in ran:
         check, step = REUSE[row["check"], row["step"]]
         instances = case.instances(row["n_samples"], EQUAL, row["n_samples"] // SMALL.rounds)
-        calibrator = outrule.DecisionCalibrator(
+        calibrator = algorithm_one(
             case.problem,
             case.rules,
             row["epsilon"],

@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 
 import outrule
-from outrule import DecisionCalibrator, Instances
+from letter import algorithm_one
+from outrule import Instances
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
 from outrule.model import codec
@@ -199,7 +200,7 @@ CASES = {
 def fit(name, epsilon=0.1):
     problem, rules, instances, more = CASES[name]
     more = {"max_rounds": 200} | more
-    return DecisionCalibrator(problem, rules, epsilon, **more).fit(instances(0))
+    return algorithm_one(problem, rules, epsilon, **more).fit(instances(0))
 
 
 def fresh_predictions(name, calibrator):
@@ -302,7 +303,7 @@ def test_a_problem_of_ones_own_cannot_be_written(tmp_path):
     class Own(outrule.BestAction):
         pass
 
-    calibrator = DecisionCalibrator(Own(), [TILT], 0.1).fit(arrays(0))
+    calibrator = algorithm_one(Own(), [TILT], 0.1).fit(arrays(0))
     with pytest.raises(DataError, match="Own cannot be written to a file"):
         calibrator.save(tmp_path / "model.json")
     assert list(tmp_path.iterdir()) == []
@@ -483,7 +484,7 @@ def test_a_table_keeps_the_names_of_its_columns(fitted):
 def test_a_frame_keeps_the_names_of_its_items(tmp_path):
     generator = np.random.default_rng(0)
     frame = pl.DataFrame(generator.random((40, 3)), schema=["a", "b", "c"])
-    calibrator = DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(0)], 0.1)
+    calibrator = algorithm_one(outrule.BestAction(), [outrule.Fixed(0)], 0.1)
     calibrator.fit(frame, frame).save(tmp_path / "model.json")
     loaded = outrule.load(tmp_path / "model.json")
     assert loaded.feature_names_in_.tolist() == ["a", "b", "c"]
@@ -520,7 +521,7 @@ def test_a_thousand_vectors_take_a_few_bytes_per_number(tmp_path):
         ("table", named, data, 20),
     ):
         path = tmp_path / f"{name}.json"
-        DecisionCalibrator(outrule.BestAction(), some, 0.5).fit(instances).save(path)
+        algorithm_one(outrule.BestAction(), some, 0.5).fit(instances).save(path)
         assert path.stat().st_size < 45_000 * most
         assert len(path.read_text().splitlines()) < 1200  # one for every rule
         loaded = outrule.load(path)
@@ -563,7 +564,7 @@ def test_columns_of_a_problem_must_be_names(content, tmp_path, columns, problem)
 
 def test_fitting_goes_on_where_the_file_left_it(tmp_path):
     check = outrule.FreshBatches(60)
-    calibrator = DecisionCalibrator(outrule.BestAction(), [TILT], 0.1, check=check)
+    calibrator = algorithm_one(outrule.BestAction(), [TILT], 0.1, check=check)
     calibrator.partial_fit(arrays(0)).save(tmp_path / "model.json")
     loaded = outrule.load(tmp_path / "model.json")
     for model in (calibrator, loaded):

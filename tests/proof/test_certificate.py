@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import outrule
+from letter import algorithm_one
 from outrule import Certificate, Instances, certify, worlds
 from outrule.errors import ArgumentError, DataError
 from outrule.proof.statement import counted
@@ -23,9 +24,7 @@ def two_actions(seed=0, epsilon=0.1, rules=None):
     predictions = np.tile([0.6, 0.4], (1_000, 1))
     outcomes = (generator.random((1_000, 2)) < [0.6, 0.4]).astype(float)
     rules = rules or [outrule.Fixed(1)]
-    return outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon).fit(
-        predictions, outcomes
-    )
+    return algorithm_one(outrule.BestAction(), rules, epsilon).fit(predictions, outcomes)
 
 
 def held_out(first, second, times=1):
@@ -120,7 +119,7 @@ def test_values_far_from_zero_keep_their_bounds_when_clusters_differ_in_size():
             np.full(value.shape, 100.5), value, cluster=group, value_range=(100, 101)
         )
 
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], 0.5)
+    calibrator = algorithm_one(outrule.BestAction(), [outrule.Fixed(1)], 0.5)
     certificate = certify(calibrator.fit(draw()), draw(), max_weight=9)
     assert certificate.plain.lower <= 100.5 <= certificate.plain.upper
     assert certificate.plain.upper - certificate.plain.lower < 1
@@ -214,7 +213,7 @@ def test_a_confidence_outside_zero_to_one_is_refused(confidence):
 def test_the_instances_of_fit_are_refused():
     predictions, outcomes = held_out(60, 40)
     rules = [outrule.Fixed(1)]
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules).fit(predictions, outcomes)
+    calibrator = algorithm_one(outrule.BestAction(), rules).fit(predictions, outcomes)
     with pytest.raises(DataError, match="needs held-out ones"):
         certify(calibrator, predictions, outcomes)
     with pytest.raises(DataError, match="needs held-out ones"):
@@ -281,7 +280,7 @@ def converged():
     world = worlds.Quadratic(16)
     predictor = worlds.converged_predictor(world)
     rules = [outrule.Fixed(0), *outrule.multipliers(16, limit=30, seed=1)]
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=0.02)
+    calibrator = algorithm_one(outrule.BestAction(), rules, epsilon=0.02)
     calibrator.fit(*worlds.draw(world, predictor, 4_000, seed=1))
     predictions, outcomes = worlds.draw(world, predictor, 60_000, seed=2)
     truth = certify(calibrator, predictions, outcomes, confidence=0.999)
@@ -308,7 +307,7 @@ def test_baselines_and_the_winners_curse_are_what_a_plain_computation_says():
         return predictions, (generator.random(truth.shape) < truth).astype(float)
 
     rules = [outrule.Fixed(j) for j in range(4)]
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=0.05)
+    calibrator = algorithm_one(outrule.BestAction(), rules, epsilon=0.05)
     training, (predictions, outcomes) = draw(2_000), draw(1_000)
     calibrator.fit(*training)
     certificate = certify(calibrator, predictions, outcomes)
@@ -358,7 +357,7 @@ def test_a_classification_is_certified_on_the_simplex():
         return tilted / tilted.sum(axis=1, keepdims=True), np.eye(3)[labels]
 
     rules = [outrule.Fixed(0), outrule.Multiplier([0.5, 1.0, 2.0], name="untilt")]
-    calibrator = outrule.DecisionCalibrator(outrule.Classification(), rules, epsilon=0.05)
+    calibrator = algorithm_one(outrule.Classification(), rules, epsilon=0.05)
     certificate = certify(calibrator.fit(*draw(3_000)), *draw(3_000))
     assert certificate.verdicts["rules"] == certificate.verdicts["plain"] == "pass"
     assert certificate.gap > -0.05
@@ -372,7 +371,7 @@ def test_a_rejection_is_worth_what_its_closed_form_says():
         return [problem.with_reject(part) for part in worlds.rejection(n, seed)]
 
     rules = [outrule.Fixed(2), outrule.Multiplier([0.9, 0.9, 1.0], name="be careful")]
-    calibrator = outrule.DecisionCalibrator(problem, rules, epsilon=0.05).fit(*draw(4_000, 0))
+    calibrator = algorithm_one(problem, rules, epsilon=0.05).fit(*draw(4_000, 0))
     certificate = certify(calibrator, *draw(20_000, 1))
     assert certificate.rules[0].value == pytest.approx(0.8)  # to reject always is worth 1 - cost
     # worlds.rejection: the predictor refuses below a third of the right log-odds.
@@ -398,7 +397,7 @@ def test_another_value_range_scales_everything():
                 value_range=(low, high),
             )
 
-        calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=0.1)
+        calibrator = algorithm_one(outrule.BestAction(), rules, epsilon=0.1)
         return certify(calibrator.fit(instances(0)), instances(1))
 
     unit, wide = certificate(0.0, 1.0), certificate(-8.0, 8.0)
@@ -444,7 +443,7 @@ def test_a_table_gives_what_arrays_give():
 
     found = []
     for enter in (as_table, as_arrays):
-        calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], 0.1)
+        calibrator = algorithm_one(outrule.BestAction(), [outrule.Fixed(1)], 0.1)
         calibrator.fit(enter(*training))
         found.append(json.loads(certify(calibrator, enter(predictions, outcomes)).to_json()))
     for name in ("data", "model"):

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import outrule
+from letter import algorithm_one
 from outrule import CertificateError, Instances, certify, verify
 from outrule.calibration.patches import Patch
 from outrule.errors import DataError
@@ -75,6 +76,7 @@ FAR = {"low": 100.0, "high": 107.0}
 GROUPS = {"cluster": np.repeat(np.arange(60), 5), "weight": np.resize([0.0, 1.0, 2.5], 300)}
 START = {"start": np.full((300, 4), 0.5)}
 LEVELS = dict.fromkeys(range(5), 1.0) | {0: 0.5}
+DEFAULT = {"start": outrule.CrossFit(), "rivals": ("plain", "isotonic")}
 
 # name: (problem, rules, what makes instances from a seed, more arguments of the calibrator)
 CASES = {
@@ -124,6 +126,25 @@ CASES = {
         lambda s: draw(300, 4, s),
         {"start": outrule.Isotonic(), "random_state": 0},
     ),
+    "by default": (outrule.BestAction(), tilts(4), lambda s: draw(300, 4, s), DEFAULT),
+    "rejection by default": (
+        REJECTION,
+        [outrule.Fixed(3), *tilts(4)],
+        lambda s: classes(150, 3, s, REJECTION),
+        DEFAULT,
+    ),
+    "matching by default": (
+        outrule.Matching.complete(4),
+        tilts(6),
+        lambda s: draw(300, 6, s),
+        DEFAULT,
+    ),
+    "table by default": (
+        outrule.BestAction(),
+        [outrule.Fixed(1), outrule.Multiplier(LEVELS, name="less of 0")],
+        lambda s: table(300, s),
+        DEFAULT,
+    ),
     "isotonic on the simplex": (
         REJECTION,
         tilts(4),
@@ -170,7 +191,7 @@ def made():
     def make(name):
         if name not in found:
             problem, rules, instances, more = CASES[name]
-            calibrator = outrule.DecisionCalibrator(problem, rules, epsilon=0.02, **more)
+            calibrator = algorithm_one(problem, rules, epsilon=0.02, **more)
             calibrator.fit(instances(0))
             hold_out = instances(1)
             settings = {"confidence": 0.9, "max_weight": MAX_WEIGHT.get(name)}
@@ -183,7 +204,7 @@ def made():
 @pytest.mark.parametrize("name", CASES)
 def test_an_honest_certificate_passes(made, name):
     calibrator, hold_out, certificate = made(name)
-    assert calibrator.patches_
+    assert calibrator.patches_ or calibrator.model_.members
     verify(certificate, calibrator, hold_out)
     verify(certificate.to_json(), calibrator, hold_out)
 
@@ -227,7 +248,7 @@ def test_arrays_with_unavailable_items_and_weights_verify():
     predictions, outcomes = generator.random((2, 200, 4))
     available = generator.random((200, 4)) < 0.7
     available[:, 0] = True
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(0)], 0.05)
+    calibrator = algorithm_one(outrule.BestAction(), [outrule.Fixed(0)], 0.05)
     calibrator.fit(outcomes[::-1], predictions, available=available)
     more = {"available": available, "sample_weight": generator.random(200)}
     certificate = certify(calibrator, predictions, outcomes, **more)
@@ -249,10 +270,10 @@ def test_predictions_and_outcomes_on_a_coarse_grid_with_many_ties_verify(seed):
         labels = np.eye(3)[generator.integers(3, size=n)]
         return problem.with_reject(thirds), problem.with_reject(labels)
 
-    calibrator = outrule.DecisionCalibrator(problem, rules, epsilon=0.02).fit(*grid(200))
+    calibrator = algorithm_one(problem, rules, epsilon=0.02).fit(*grid(200))
     predictions, outcomes = grid(150)
     verify(certify(calibrator, predictions, outcomes), calibrator, predictions, outcomes)
-    best = outrule.DecisionCalibrator(outrule.BestAction(), rules[:3], epsilon=0.02)
+    best = algorithm_one(outrule.BestAction(), rules[:3], epsilon=0.02)
     training, hold_out = generator.integers(0, 11, (2, 2, 200, 3)) / 10
     best.fit(*training)
     verify(certify(best, *hold_out), best, *hold_out)
@@ -260,7 +281,7 @@ def test_predictions_and_outcomes_on_a_coarse_grid_with_many_ties_verify(seed):
 
 def test_steps_that_move_far_out_of_the_simplex_verify():
     rules = [outrule.Fixed(0), outrule.Fixed(1)]
-    calibrator = outrule.DecisionCalibrator(outrule.Classification(), rules, epsilon=0.5)
+    calibrator = algorithm_one(outrule.Classification(), rules, epsilon=0.5)
     calibrator = with_model(
         calibrator.fit(classes(100, 3, 0)), patches=(Patch(0, 7.0), Patch(-1, -6.0), Patch(1, 0.3))
     )
@@ -271,7 +292,7 @@ def test_rules_that_are_equally_close_may_both_be_called_the_closest():
     predictions = np.tile([0.3, 0.1, 0.1], (30, 1))
     outcomes = np.column_stack([np.full(30, 0.3), np.arange(30) / 30, np.arange(30) / 30])
     rules = [outrule.Fixed(1), outrule.Fixed(2)]
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=1.0)
+    calibrator = algorithm_one(outrule.BestAction(), rules, epsilon=1.0)
     calibrator.fit(predictions[:29], outcomes[:29])
     certificate = certify(calibrator, predictions, outcomes)
     for name in ("always 1", "always 2"):
@@ -288,7 +309,7 @@ def test_a_count_needed_that_hangs_on_the_last_bits_verifies():
     noise = np.random.default_rng(1).uniform(-0.05, 0.05, 1_000)
     outcomes = np.column_stack([0.3 + noise - noise.mean(), np.full(1_000, 0.5 - 2e-6)])
     predictions = np.tile([0.9, 0.5], (1_000, 1))
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], 0.2)
+    calibrator = algorithm_one(outrule.BestAction(), [outrule.Fixed(1)], 0.2)
     calibrator.fit(np.array([[0.9, 0.5]]), np.array([[0.9, 0.5]]))
     certificate = certify(calibrator, predictions, outcomes)
     assert certificate.needed > 10**8
@@ -363,7 +384,7 @@ def test_every_single_change_is_caught(made, name):
 
 def test_a_count_needed_is_checked_like_the_rest():
     rules = [outrule.Fixed(1)]
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=0.05)
+    calibrator = algorithm_one(outrule.BestAction(), rules, epsilon=0.05)
     calibrator.fit(draw(400, 2, 0))
     hold_out = draw(30, 2, 1)
     claim = json.loads(certify(calibrator, hold_out).to_json())

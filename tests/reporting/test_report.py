@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import outrule
-from outrule import ArgumentError, BestAction, DataError, DecisionCalibrator, Fixed, Instances
+from letter import algorithm_one
+from outrule import ArgumentError, BestAction, DataError, Fixed, Instances
 from outrule.reporting import SECTIONS, report
 from outrule.reporting.charts import Scale
 from outrule.reporting.markup import Figures
@@ -62,7 +63,7 @@ def make(rules, n=300, m=8, **changes):
     settings = {"epsilon": 0.2} | changes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a loop that is cut short says so
-        calibrator = DecisionCalibrator(BestAction(), rules, **settings).fit(*draws[0])
+        calibrator = algorithm_one(BestAction(), rules, **settings).fit(*draws[0])
     columns = {EVIL: draws[1][0]}
     return summarise(calibrator, Instances.from_arrays(*draws[1], columns=columns))
 

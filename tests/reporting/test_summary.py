@@ -11,11 +11,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import outrule
+from letter import algorithm_one
 from outrule import (
     ArgumentError,
     BestAction,
     DataError,
-    DecisionCalibrator,
     Fixed,
     FreshBatches,
     Instances,
@@ -45,7 +45,7 @@ def fitted(training, **changes):
     settings = {"epsilon": 0.02, "random_state": 0} | changes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return DecisionCalibrator(BestAction(), RULES, **settings).fit(training)
+        return algorithm_one(BestAction(), RULES, **settings).fit(training)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def test_fresh_batches_are_said_to_be_noisy(training, held_out):
 
 
 def test_partial_fit_is_said_to_be_noisy(training, held_out):
-    calibrator = DecisionCalibrator(BestAction(), RULES, 0.02)
+    calibrator = algorithm_one(BestAction(), RULES, 0.02)
     for first in (0, 1_000):
         calibrator.partial_fit(training.slice(first, first + 1_000))
     assert summarise(calibrator, held_out)["ledger"]["noisy"]
@@ -229,13 +229,13 @@ def test_the_card_of_arrays(summary, held_out):
     assert card["fingerprint"] == held_out.fingerprint
     columns = {"km": np.zeros((5, 2)), "city": np.zeros(5)}
     other = Instances.from_arrays(np.full((5, 2), 0.5), np.eye(5)[:, :2], columns=columns)
-    found = DecisionCalibrator(BestAction(), [Fixed(0)]).fit(np.zeros((3, 2)), np.zeros((3, 2)))
+    found = algorithm_one(BestAction(), [Fixed(0)]).fit(np.zeros((3, 2)), np.zeros((3, 2)))
     assert summarise(found, other)["data"]["other_columns"] == ["km", "city"]
 
 
 def test_the_card_of_a_table_with_clusters():
     near = Reweight("near", lambda view: view.predictions * (view["km"] < 3))
-    calibrator = DecisionCalibrator(BestAction(), [near], 0.5).fit(trips(0))
+    calibrator = algorithm_one(BestAction(), [near], 0.5).fit(trips(0))
     card = summarise(calibrator, trips(1))["data"]
     assert card["source"] == "table"
     assert (card["n_clusters"], card["n_observations"], card["n_item_names"]) == (12, 12, 3)
@@ -276,7 +276,7 @@ def test_the_card_names_the_start(training, held_out):
 def test_a_summary_has_no_address_of_memory(training, held_out):
     small, other = training.slice(0, 50), held_out.slice(0, 50)
     problem = Oracle(lambda weights, *_: weights == weights.max(), k=1)
-    calibrator = DecisionCalibrator(problem, RULES, 0.5).fit(small)
+    calibrator = algorithm_one(problem, RULES, 0.5).fit(small)
     assert " at 0x" not in json.dumps(summarise(calibrator, other))
 
 
@@ -363,7 +363,7 @@ def test_instances_without_outcomes_are_refused(calibrator):
 
 def test_what_is_not_fitted_is_refused(held_out):
     with pytest.raises(NotFittedError):
-        summarise(DecisionCalibrator(BestAction(), RULES), held_out)
+        summarise(algorithm_one(BestAction(), RULES), held_out)
     with pytest.raises(ArgumentError, match="'calibrator' argument of summarise"):
         summarise("model.json", held_out)
 

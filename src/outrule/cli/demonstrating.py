@@ -45,7 +45,7 @@ def demo(
         return
     before, after = certificate.promise_before, certificate.promise_after
     say(
-        f"{result.demo.title}\n{values_table(certificate, result.from_isotonic.calibrated)}\n"
+        f"{result.demo.title}\n{values_table(certificate, result.paper.calibrated)}\n"
         f"predicted vs realised: {before.predicted:.4f} vs {before.realised:.4f} before "
         f"calibration, {after.predicted:.4f} vs {after.realised:.4f} after\n"
         f"{count(len(calibrator.patches_), 'patch', 'patches')}, {calibrator.status_.value}\n"

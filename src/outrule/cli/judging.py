@@ -101,7 +101,7 @@ def _certify(
 
 
 def values_table(
-    certificate: Certificate, from_isotonic: Estimate | None = None, *, err: bool = False
+    certificate: Certificate, paper: Estimate | None = None, *, err: bool = False
 ) -> str:
     """The value of the calibrated optimiser, and of all that it is compared with."""
     rows = {
@@ -109,7 +109,7 @@ def values_table(
         f"best rule in training ({certificate.best_rule_name})": certificate.best_rule,
         "plain optimiser, isotonic regression": certificate.isotonic,
         "plain optimiser, outrule": certificate.calibrated,
-        "plain optimiser, outrule started from isotonic": from_isotonic,
+        "plain optimiser, the paper's algorithm": paper,
         "oracle that knows the outcomes": certificate.oracle,
     }
     cells = [

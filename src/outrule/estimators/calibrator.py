@@ -20,6 +20,7 @@ from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import Patch
+from outrule.calibration.rivals import RIVALS
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
 from outrule.errors import refuse_argument
@@ -56,17 +57,19 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         How violations are found; default ``Reuse()``.
     step : LineSearch or FixedStep
         How far to move; default ``LineSearch()``.
-    start : CrossFit, Isotonic or None
+    start : CrossFit, Isotonic or None; default ``CrossFit()``
         Start from predictors boosted by curves, or from isotonic regression. With None, from the
         predictions, or from the ``start`` column that the instances carry; ``CrossFit`` takes that
         column for the predictions it starts from.
     max_rounds : int, optional
         Default: the number of rounds after which, by the theory, the loop has stopped.
     random_state : int, optional
-        Seeds the noise of ``PrivateReuse``, the validation part and the folds of the start.
-    rivals : sequence of "plain" and "isotonic"
-        The optimiser on the predictions, and on their isotonic regression (the curves of
-        ``isotonic_``), are tests as the rules are: the result is at least as good as they are, too.
+        Seeds the noise of ``PrivateReuse``, the validation part and the folds of the start. The
+        default is 0, so that runs can be repeated; whoever knows the seed can subtract the noise.
+    rivals : sequence of "plain" and "isotonic"; default both
+        The optimiser on the predictions, and on their isotonic regression, are tests as the rules
+        are: the result is at least as good as they are, too. On training data the regression is
+        cross-fitted; on new data it is ``isotonic_``. ``()`` for Algorithm 1 to the letter.
     n_jobs : int, optional
         Threads; default and -1: all cores. The result is the same for any number.
 
@@ -114,10 +117,10 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         *,
         check: Check | None = None,
         step: Step | None = None,
-        start: Isotonic | CrossFit | None = None,
+        start: Isotonic | CrossFit | type[CrossFit] | None = CrossFit,
         max_rounds: int | None = None,
         random_state: int | None = None,
-        rivals: Sequence[str] = (),
+        rivals: Sequence[str] = RIVALS,
         n_jobs: int | None = None,
     ) -> None:
         self.problem = problem
@@ -246,7 +249,9 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         optional = ("check", "step", "max_rounds", "random_state")
         given = {name: value for name in optional if (value := getattr(self, name)) is not None}
         rules = check_rules(self.rules, OWNER)
-        always: dict[str, Any] = {"start": self.start, "rivals": self.rivals}
+        # scikit-learn's defaults are never instances, so the class stands for its defaults.
+        start = CrossFit() if self.start is CrossFit else self.start
+        always: dict[str, Any] = {"start": start, "rivals": self.rivals}
         return Settings(self.problem, rules, self.epsilon, **always, **given)
 
     def __sklearn_tags__(self) -> Any:

@@ -28,7 +28,7 @@ Names = tuple[str, ...] | None
 def fit_model(settings: Settings, instances: Instances, feature_names: Names = None) -> Model:
     """Run the loop on these instances."""
     check_training(settings, instances)
-    generator = np.random.default_rng(settings.random_state)
+    generator = settings.generator
     blank = _blank(settings, instances, feature_names)
     ready = _prepare(blank, instances, generator)
     if isinstance(settings.start, Isotonic):
@@ -60,7 +60,7 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
     """A model after one round on its first batch, which also fits the isotonic curves."""
     check_training(settings, instances)
     blank = _blank(settings, instances, feature_names)
-    ready = _prepare(blank, instances, np.random.default_rng(settings.random_state))
+    ready = _prepare(blank, instances, settings.generator)
     return _one_round(replace(blank, members=ready.members), settings, instances, ready)
 
 
@@ -80,7 +80,7 @@ def _one_round(model: Model, settings: Settings, instances: Instances, ready: _R
     )
     source = FreshData(ready.instances, ready.start, model.problem, ready.tests, len(instances))
     plan = replace(_plan(replace(model, settings=kept)), max_rounds=1)
-    generator = np.random.default_rng(kept.random_state)
+    generator = kept.generator
     boosted = boost(source, model.tests, plan, generator, None, model.patches)
     number = len(model.history)
     rows = tuple(row._replace(round=number + row.round) for row in boosted.history)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from outrule.calibration.check import Check, LineSearch, Reuse, Step
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
@@ -26,10 +28,15 @@ class Settings:
     epsilon: float = 0.05
     check: Check = field(default_factory=Reuse)
     step: Step = field(default_factory=LineSearch)
-    start: Isotonic | CrossFit | None = None
+    start: Isotonic | CrossFit | None = field(default_factory=CrossFit)
     max_rounds: int | None = None
     random_state: int | None = None
-    rivals: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = RIVALS
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """Seeded always, so that runs without a seed can be repeated too."""
+        return np.random.default_rng(self.random_state or 0)
 
     def __post_init__(self) -> None:
         for name, kind, expected in (
