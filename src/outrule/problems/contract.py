@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from outrule import threads
+from outrule import kernels, threads
 from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
@@ -137,10 +137,7 @@ class Problem(ABC):
 
     def pick_on_threads(self, weights: Floats, layout: Layout) -> Picks:
         """The same as :meth:`pick`, with chunks of instances on all threads."""
-        picks, n, most = layout.new_picks(), len(layout), threads.n_threads()
-        spans = [(0, n)]
-        if most > 1 and self.threaded and len(weights) >= SMALL_BATCH:
-            spans = threads.spans(-(-n // (2 * most * LANES)) * LANES, n)
+        picks, spans = layout.new_picks(), self._spans(len(weights), len(layout))
 
         def pick(chunk: int) -> None:
             first, last = spans[chunk]
@@ -149,6 +146,13 @@ class Problem(ABC):
 
         threads.run(pick, len(spans))
         return picks
+
+    def _spans(self, n_items: int, n: int) -> list[tuple[int, int]]:
+        """Chunks of instances for threads; one, where there is little to share."""
+        most = threads.n_threads()
+        if most == 1 or not self.threaded or n_items < SMALL_BATCH:
+            return [(0, n)]
+        return threads.spans(-(-n // (2 * most * LANES)) * LANES, n)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
         """:meth:`pick` for every row of ``scales`` (n_rules, width), shape (n_rules, k, n).
@@ -195,7 +199,6 @@ class Problem(ABC):
         """
         if not isinstance(weights, Instances):
             instances = Instances.from_weights(weights, available)
-            instances.check_finite()
         elif available is None:
             instances = weights
         else:
@@ -208,8 +211,25 @@ class Problem(ABC):
                 f"{instances.where(int(np.argmax(empty)))} has no items on offer, and "
                 f"{type(self).__name__} must choose one: drop the instance."
             )
-        picks = self.pick_on_threads(instances.prediction, layout)
-        return instances.origin.restore(instances.mark(picks), False)
+        return instances.origin.restore(self._mark(instances, layout), False)
+
+    def _mark(self, instances: Instances, layout: Layout) -> Booleans:
+        """Decisions as flat marks; a chunk is checked, solved and marked while it is in cache."""
+        weights, offsets = instances.prediction, layout.offsets
+        marks, spans = np.zeros(len(weights), np.bool_), self._spans(len(weights), len(layout))
+
+        def mark(chunk: int) -> None:
+            first, last = spans[chunk]
+            flat, part = slice(offsets[first], offsets[last]), layout.slice(first, last)
+            with np.errstate(all="ignore"):
+                finite = np.isfinite(weights[flat].sum())
+            if not finite:  # or the sum alone is too large
+                instances.check_finite()
+            picks = self.pick(weights[flat], part)
+            kernels.tally.mark_picks(picks, part.offsets, marks[flat])
+
+        threads.run(mark, len(spans))
+        return marks
 
     def _with_rank(self, layout: Layout) -> Layout:
         """The layout of a matroid, with k set to the rank: what greedy finds on equal weights."""
