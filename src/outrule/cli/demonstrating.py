@@ -48,6 +48,8 @@ def demo(
         f"{result.demo.title}\n{values_table(certificate, result.paper.calibrated)}\n"
         f"predicted vs realised: {before.predicted:.4f} vs {before.realised:.4f} before "
         f"calibration, {after.predicted:.4f} vs {after.realised:.4f} after\n"
-        f"{count(len(calibrator.patches_), 'patch', 'patches')}, {calibrator.status_.value}\n"
+        f"{count(sum(len(one.patches) for one in calibrator.model_.members), 'curve')} before the "
+        f"loop, {count(len(calibrator.patches_), 'patch', 'patches')} in it, "
+        f"{calibrator.status_.value}\n"
         f"certificate: {certificate}"
     )

@@ -83,12 +83,10 @@ def _summary(model: Model, instances: Instances) -> dict[str, Any]:
     marks = instances.origin.restore(instances.mark(model.pick(instances)), None)
     calibrated = metrics.value(instances, decisions=marks)
     warned = [] if model.caution is None else [model.caution]
-    if calibrated < plain - model.margin:  # the plain optimiser is a rule only if the spec has it
-        assert model.columns is not None
+    if calibrated < plain - model.margin:
         warned.append(
             f"on this table the calibrated predictions are worth {calibrated:.4f}, less than the "
-            f"original ones ({plain:.4f}). To be at least as good as those too, add a rule with "
-            f'weight = "{model.columns.prediction}".'
+            f"original ones ({plain:.4f}). Do not use the model before it is certified."
         )
     return {
         "instances": len(instances),
