@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import replace
+from itertools import combinations, pairwise
 
 import numpy as np
 import polars as pl
@@ -68,7 +69,7 @@ def slow_member(member, model, instances):
     """What one member predicts, by plain loops; the optimiser decides one patch at a time."""
     problem, layout = model.problem, model.problem.lay(instances)
     frozen = layout.per_item.get("frozen", np.zeros(len(instances.prediction), dtype=bool))
-    p = instances.prediction.copy()
+    p = curves.given_start(instances).copy()
     if member.start is not None:
         p = member.start.apply(instances, frozen)
     marks = [instances.mark(rule.decide(instances, problem, layout)) for rule in model.tests]
@@ -110,14 +111,18 @@ def test_an_instance_of_training_starts_from_members_that_have_not_seen_it():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(outrule.CrossFit, "fit", spy)
-        model = fit(data, rivals=("plain",)).model_  # isotonic is another rule on training data
-    fold = draw_folds(data, 3, np.random.default_rng(0))
+        start = replace(START, folds=4)
+        model = fit(data, rivals=("plain",), start=start).model_  # isotonic has another rule
+    fold = draw_folds(data, 4, np.random.default_rng(0))
     members, start = started[0]
     assert members == model.members
-    for number in range(3):
+    ways = [way for way in combinations(range(4), 2) for _ in range(2)]
+    assert len(ways) == len(members) == 12
+    for number in range(4):
         rows = data.take(np.flatnonzero(fold == number))
-        own = members[2 * number : 2 * number + 2]
-        expected = curves.mean_of_members(own, model.tests, model.problem, rows)
+        own = tuple(m for m, way in zip(members, ways, strict=True) if number in way)
+        assert len(own) == 6
+        expected = curves.Members(own).mean(model.tests, model.problem, rows)
         assert start[(fold == number)[data.instance]].tobytes() == expected.tobytes()
 
 
@@ -192,7 +197,7 @@ def test_folds_keep_clusters_together_and_are_no_more_than_there_are():
 def test_few_instances_can_be_fitted_and_a_single_one_keeps_its_predictions(n):
     predictions, outcomes = world(0, n=n)
     calibrator = fit((predictions, outcomes), start=outrule.CrossFit(), max_rounds=1000)
-    assert len(calibrator.model_.members) == (1 if n == 1 else 2 * min(n, 5))
+    assert len(calibrator.model_.members) == {1: 1, 2: 4}.get(n, 12)
     assert np.isfinite(calibrator.predict(predictions)).all()
     if n == 1:
         assert (calibrator.model_.start_of(Instances.from_arrays(predictions)) == predictions).all()
@@ -210,10 +215,11 @@ def test_it_starts_from_the_start_column_where_there_is_one():
     predictions, outcomes = world(0)
     data = Instances.from_arrays(predictions, outcomes, start=np.sqrt(predictions))
     model = fit(data).model_
-    alone = slow_member(model.members[0], model, data)
-    data_of_start = Instances.from_arrays(np.sqrt(predictions))
-    assert model.members[0].start_of(data, data.start, curves.NOTHING) is data.start
-    assert not np.allclose(alone, data_of_start.prediction)
+    expected = np.mean([slow_member(member, model, data) for member in model.members], axis=0)
+    np.testing.assert_allclose(model.start_of(data), expected, atol=1e-9)
+    plain = Instances.from_arrays(predictions)
+    expected = np.mean([slow_member(member, model, plain) for member in model.members], axis=0)
+    assert not np.allclose(model.start_of(data), expected)
     with pytest.raises(DataError, match="start predictions"):
         fit(data, start=outrule.Isotonic())
 
@@ -265,7 +271,8 @@ def test_a_curve_is_isotonic_through_means_of_bins_and_never_cuts_ties():
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [
-        ("folds", 1, "an int of at least 2"),
+        ("folds", 1, r"an int in \[2, 6\]"),
+        ("folds", 7, r"an int in \[2, 6\]"),
         ("bins", 256, r"an int in \[1, 255\]"),
         ("least", 0, "an int of at least 1"),
         ("patience", True, "an int of at least 1"),

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+SCALE = 2.0**100  # keeps slopes between the smallest numbers finite; exact
+
 
 def value_at(x: Sequence[float], y: Sequence[float], p: float) -> float:
-    """Linear between the points (x, y), constant beyond them."""
-    above = bisect_right(x, p)
-    if above == 0 or above == len(x):
-        return y[max(above - 1, 0)]
-    share = (p - x[above - 1]) / (x[above] - x[above - 1])
-    return min(y[above - 1] + share * (y[above] - y[above - 1]), y[above])
+    """Linear between the points (x, y), constant beyond them: the sum of its pieces up to p."""
+    value = float(y[0])
+    for (left, low), (right, high) in pairwise(zip(x, y, strict=True)):
+        width = SCALE * (right - left)
+        value += (high - low) / width * min(max(SCALE * (p - left), 0.0), width)
+    return min(value, float(y[-1]))
 
 
 def project(values: list[float], frozen: Sequence[bool]) -> list[float]:

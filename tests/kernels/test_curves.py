@@ -9,7 +9,8 @@ import pytest
 import slow_curves
 from hypothesis import given, strategies as st
 
-from outrule.kernels import curves
+from outrule.calibration.curves import pack
+from outrule.kernels import curves, tally
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -39,10 +40,8 @@ def draw(seed, *, k=2, simplex=False):
     return p, offsets, picks, marks, frozen, patches
 
 
-def pack(patches):
-    knots = np.cumsum([0, *(len(x) for _, x, _ in patches)])
-    flat = [np.concatenate([patch[k] for patch in patches]) for k in (1, 2)]
-    return np.array([test for test, _, _ in patches]), knots, *flat
+def packed(patches):
+    return np.array([test for test, _, _ in patches]), *pack([patch[1:] for patch in patches])
 
 
 @given(SEEDS, st.booleans())
@@ -50,7 +49,7 @@ def test_curves_move_the_bits_of_the_twin(seed, has_flags):
     p, offsets, picks, marks, frozen, patches = draw(seed)
     expected = slow_curves.patch(p.tolist(), offsets, marks, patches, frozen, simplex=False)
     flags = frozen if has_flags else np.zeros(0, dtype=bool)
-    curves.patch_curves(p, offsets, picks, *pack(patches), flags, False)
+    curves.patch_curves(p, offsets, picks, *packed(patches), flags, False)
     assert p.tolist() == expected
 
 
@@ -61,7 +60,7 @@ def test_curves_on_the_simplex_move_as_the_twin_and_leave_frozen_items(seed):
         p[start:stop] = slow_curves.project(p[start:stop].tolist(), frozen[start:stop])
     before = p.copy()
     expected = slow_curves.patch(p.tolist(), offsets, marks, patches, frozen, simplex=True)
-    curves.patch_curves(p, offsets, picks, *pack(patches), frozen, True)
+    curves.patch_curves(p, offsets, picks, *packed(patches), frozen, True)
     np.testing.assert_allclose(p, expected, atol=1e-9)
     assert (p[frozen] == before[frozen]).all()
 
@@ -75,11 +74,10 @@ def test_one_move_has_the_bits_of_a_patch_and_says_how_far_the_errors_fall(seed,
     levels = np.empty(len(p), dtype=np.uint8)
     curves.weigh(p, outcome, offsets, weight[0], frozen, edges, values, levels)
     before, expected = p.copy(), p.copy()
-    x, y = patches[0][1:]
-    knots = np.array([0, len(x)])
-    curves.patch_curves(expected, offsets, picks, np.array([1]), knots, x, y, frozen, simplex)
+    ends, points = pack([patches[0][1:]])
+    curves.patch_curves(expected, offsets, picks, np.array([1]), ends, points, frozen, simplex)
     state = (frozen, simplex, edges, values, levels)
-    falls = curves.move_along(p, outcome, offsets, picks[1], x, y, *weight, *state)
+    falls = curves.move_along(p, outcome, offsets, picks[1], points, *weight, *state)
     assert p.tolist() == expected.tolist()
     of_item = np.repeat(weight, np.diff(offsets), axis=1)
     fall = (of_item * ((outcome - before) ** 2 - (outcome - p) ** 2)).sum(axis=1)
@@ -126,16 +124,89 @@ def test_every_second_block_is_read():
     assert totals == [3 * curves.BLOCK, 2 * curves.BLOCK + 7]
 
 
-@given(SEEDS)
-def test_curves_of_items_interpolate(seed):
+def many_points(seed):
+    """Curves of 3, 40 and 1 points, spread evenly, crowded into a corner, or far apart."""
     generator = np.random.default_rng(seed)
-    p, item = generator.random(50), generator.integers(3, size=50).astype(np.int32)
-    x, y = np.sort(generator.random((2, 7)), axis=1)
-    knots, of_item, result = np.array([0, 3, 7]), np.array([1, -1, 0]), np.empty(50)
-    curves.follow_item_curves(p, item, of_item, knots, x, y, result)
+    found = []
+    for size in (3, 40, 1):
+        x = np.unique(generator.random(size) ** generator.choice([1.0, 9.0, 300.0]))
+        found.append((x, np.sort(generator.random(len(x)))))
+    return found
+
+
+def index(ends, points):
+    scales = np.empty(len(ends) - 1)
+    before = np.empty((len(ends) - 1, curves.BUCKETS + 2), dtype=np.int32)
+    curves.index_points(ends, points, scales, before)
+    return scales, before
+
+
+@given(SEEDS)
+def test_points_found_by_bucket_and_by_search_give_the_bits_of_the_pieces(seed):
+    found = many_points(seed)
+    ends, points = pack(found)
+    scales, before = index(ends, points)
+    generator = np.random.default_rng(seed)
+    for number, (x, y) in enumerate(found):
+        tried = np.concatenate([x, np.nextafter(x, 0), generator.random(20), [-1.0, 0.0, 2.0]])
+        for p in tried.tolist():
+            expected = slow_curves.value_at(x, y, p)
+            assert curves.value_at(points, ends[number], ends[number + 1], p) == expected
+            assert curves.look_up(ends, points, scales, before, number, p) == expected
+            if np.diff(x).min(initial=1.0) > 1e-300:  # nearer than that np.interp overflows
+                assert expected == pytest.approx(np.interp(p, x, y), abs=1e-12)
+
+
+@pytest.mark.parametrize("p", [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324])
+def test_any_bits_find_a_point_of_the_curve(p):
+    found = [*many_points(0), (np.array([0.0, 5e-324]), np.array([0.0, 1.0]))]
+    ends, points = pack(found)
+    scales, before = index(ends, points)
+    for number, (_, y) in enumerate(found):
+        for value in (
+            curves.value_at(points, ends[number], ends[number + 1], p),
+            curves.look_up(ends, points, scales, before, number, p),
+        ):
+            assert y[0] <= value <= y[-1]
+
+
+@given(SEEDS, st.booleans())
+def test_curves_of_items_leave_frozen_items_and_those_without_a_curve(seed, has_flags):
+    generator = np.random.default_rng(seed)
+    p, item = generator.random(50), generator.integers(4, size=50).astype(np.int32)
+    frozen = generator.random(50) < 0.2 if has_flags else np.zeros(0, dtype=bool)
+    found, of_item, result = many_points(seed), np.array([1, -1, 0, 2]), np.empty(50)
+    ends, points = pack(found)
+    packed_curves = (ends, points, *index(ends, points))
+    curves.follow_item_curves(p, item, of_item, *packed_curves, frozen, result)
     for j in range(50):
-        part = {0: slice(3, 7), 1: None, 2: slice(0, 3)}[int(item[j])]
-        expected = p[j] if part is None else np.interp(p[j], x[part], y[part])
-        assert result[j] == pytest.approx(expected, abs=1e-12)
-    curves.follow_item_curves(p, item[:0], of_item, knots, x, y, result)
-    np.testing.assert_allclose(result, np.interp(p, x[:3], y[:3]), atol=1e-12)
+        curve = of_item[item[j]]
+        stays = curve < 0 or (has_flags and frozen[j])
+        assert result[j] == (p[j] if stays else slow_curves.value_at(*found[curve], p[j]))
+    curves.follow_item_curves(p, item[:0], of_item[2:], *packed_curves, frozen[:0], result)
+    assert result.tolist() == [slow_curves.value_at(*found[0], one) for one in p]
+
+
+@given(SEEDS, st.booleans())
+def test_the_sum_of_members_is_that_of_each_alone(seed, simplex):
+    p, offsets, picks, _, frozen, patches = draw(seed, k=1 if simplex else 2, simplex=simplex)
+    given_start, result = np.random.default_rng(seed).permutation(p), np.empty(len(p))
+    item = (np.arange(len(p)) % 2).astype(np.int32)
+    of_item = np.array([[curves.GIVEN, curves.GIVEN], [0, 1], [2, -1]])
+    ends, points = pack(many_points(seed))
+    item_curves = (ends, points, *index(ends, points))
+    order, *packed_patches = packed(patches)
+    parts = (np.array([0, 2, 5, 6]), order, *packed_patches)
+    given_data = (p, given_start, offsets, item, of_item, item_curves, picks, parts)
+    curves.sum_members(*given_data, frozen, simplex, result)
+    expected = np.zeros(len(p))
+    for member, (begin, end) in enumerate(pairwise(parts[0])):
+        one = given_start.copy()
+        if member:
+            curves.follow_item_curves(p, item, of_item[member], *item_curves, frozen, one)
+        if simplex:
+            tally.project_simplices(one, offsets, frozen)
+        some = (packed_patches[0][begin : end + 1], packed_patches[1])
+        curves.patch_curves(one, offsets, picks, order[begin:end], *some, frozen, simplex)
+        expected += one
+    assert result.tolist() == expected.tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from outrule import kernels, threads
 from outrule.calibration.audit import OPTIMISER, Part
-from outrule.calibration.curves import NOTHING, CurvePatch, Member, mean
-from outrule.calibration.isotonic import FoldCurves
+from outrule.calibration.curves import CurvePatch, Member, mean
+from outrule.calibration.isotonic import Isotonic, select
 from outrule.calibration.patches import first_point
+from outrule.calibration.piecewise import NOTHING, pack
 from outrule.errors import check_number
 from outrule.problems.contract import Problem
 from outrule.rules.decisions import compact
@@ -25,22 +27,25 @@ MOST_PICKS = 1 << 24  # decisions that are read to pick a test; of more, some bl
 
 @dataclass(frozen=True)
 class CrossFit:
-    """Boost by curves on some folds, stop on the fold left out, and average: the default start.
+    """Boost by curves on half of the data, stop on the other half, and average: the default start.
 
-    For each fold, and from each of two starts (the predictions, and their isotonic regression on
-    the other folds), a member is boosted on the other folds: the test that promises the largest
-    fall of the squared error gets a curve, the isotonic regression of outcomes on predictions over
-    the items it marks. It stops when the squared error of the fold left out no longer falls, and
-    goes back to where that was lowest. The tests are those of the loop that follows.
+    The data are cut into folds. For each way to leave out half of the folds, and from each of two
+    starts (the predictions, and their isotonic regression on the rest), a member is boosted on the
+    rest: the test that promises the largest fall of the squared error gets a curve, the isotonic
+    regression of outcomes on predictions over the items it marks. It stops when the squared error
+    of what is left out no longer falls, and goes back to where that was lowest. The tests are those
+    of the loop that follows.
 
-    In ``fit`` an instance starts from the mean of the members that have not seen it; new instances
-    start from the mean of all members. ``predict`` takes all instances for new ones, those of
-    training too. With a single instance (or cluster) it starts from the predictions.
+    In ``fit`` an instance starts from the mean of the members that have not seen it, which are half
+    of them; new instances start from the mean of all, which is only a little smoother. ``predict``
+    takes all instances for new ones, those of training too. With a single instance (or cluster) it
+    starts from the predictions.
 
     Parameters
     ----------
-    folds : int
-        By cluster where there are clusters; fewer, where there are fewer of them.
+    folds : int in [2, 6]
+        By cluster where there are clusters; fewer, where there are fewer of them. Four give 12
+        members.
     bins : int in [1, 255]
         A curve has at most so many points, each the mean of equally many marked items.
     least : int
@@ -51,47 +56,66 @@ class CrossFit:
         The most patches that a member can have.
     """
 
-    folds: int = 5
+    folds: int = 4
     bins: int = 16
     least: int = 25
     patience: int = 20
     max_patches: int = 100
 
     def __post_init__(self) -> None:
-        for name, low in (("folds", 2), ("least", 1), ("patience", 1), ("max_patches", 1)):
-            check_number(getattr(self, name), name, "CrossFit", low, low_open=False, integer=True)
-        check_number(self.bins, "bins", "CrossFit", 1, 255, low_open=False, integer=True)
+        for name, low, high in (
+            ("folds", 2, 6),
+            ("bins", 1, 255),
+            ("least", 1, np.inf),
+            ("patience", 1, np.inf),
+            ("max_patches", 1, np.inf),
+        ):
+            value = getattr(self, name)
+            check_number(value, name, "CrossFit", low, high, low_open=False, integer=True)
 
     def fit(
         self,
         part: Part,
         problem: Problem,
         given: Floats,
-        isotonic: FoldCurves,
+        fold: Integers,
         generator: np.random.Generator,
     ) -> tuple[tuple[Member, ...], Floats]:
         """The members, and the start of the instances they were fitted on.
 
-        ``given`` are predictions to start from, ``isotonic`` says what the folds are.
+        ``given`` are predictions to start from, ``fold`` is the fold of every instance.
         """
-        if not isotonic.curves:  # nothing can be left out
+        halves = _halves(fold, part.weight)
+        if not halves:  # nothing can be left out
             return (Member(),), given
-        frozen, sample = part.layout.per_item.get("frozen", NOTHING), _sample_marks(part, generator)
-        starts = [Member(curves) for fold in isotonic.curves for curves in (None, fold)]
+        stays, sample = part.layout.per_item.get("frozen"), _sample_marks(part, generator)
 
         def boost(task: int) -> tuple[Member, Floats]:
-            start = starts[task].start_of(part.instances, given, frozen)
-            left_out = isotonic.fold == task // 2
-            patches, best = _Boosting(self, part, problem, start, left_out, sample).run()
-            return Member(starts[task].start, patches), best
+            left_out, start, first = halves[task // 2], None, given
+            if task % 2:
+                start = Isotonic().fit(*select(part.instances, ~left_out, stays))
+                first = start.apply(part.instances, stays)
+            patches, best = _Boosting(self, part, problem, first, left_out, sample).run()
+            return Member(start, patches), best
 
         # A function of the caller's is not called from other threads.
         with threads.using(threads.n_threads() if problem.threaded else 1):
-            found = threads.run(boost, len(starts))
-        total, fold = np.zeros(len(part.outcome)), isotonic.fold[part.instances.instance]
+            found = threads.run(boost, 2 * len(halves))
+        total, count = np.zeros(len(part.outcome)), np.zeros(len(part.outcome))
         for task, (_, best) in enumerate(found):
-            total[fold == task // 2] += best
-        return tuple(member for member, _ in found), mean(total, 2, part.instances, frozen)
+            outside = halves[task // 2][part.instances.instance]
+            total[outside] += best
+            count[outside] += 1.0
+        members = tuple(member for member, _ in found)
+        return members, mean(total, count, part.instances, stays)
+
+
+def _halves(fold: Integers, weight: Floats) -> list[Booleans]:
+    """Which instances each member leaves out: half of the folds, in all ways that leave weight."""
+    n_folds = int(fold.max()) + 1
+    ways = combinations(range(n_folds), max(n_folds // 2, 1))
+    found = (np.isin(fold, way) for way in ways)
+    return [left_out for left_out in found if weight[left_out].any() and weight[~left_out].any()]
 
 
 class _Boosting:
@@ -205,7 +229,7 @@ class _Boosting:
         fixed = (self.prediction, self.part.outcome, self.part.layout.offsets)
         weights = (self.weight, self.left_out, self.frozen, self.problem.simplex)
         state = (self.edges, self.values, self.levels)
-        arguments: Any = (*fixed, picks, *curve, *weights, *state)
+        arguments: Any = (*fixed, picks, pack([curve])[1], *weights, *state)
         falls: tuple[float, float] = kernels.curves.move_along(*arguments)
         return falls
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrule import threads
+from outrule.calibration.piecewise import POOLED, Indexed, ItemCurves, curves_of_items
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers
-
-POOLED = None  # no item has this name: an item column has no nulls
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Isotonic:
         weights = np.bincount(fold, weights=instances.weight)
         if (weights == weights.sum()).any():
             return FoldCurves(fold, ())
-        parts = (_select(instances, fold != n, frozen) for n in range(len(weights)))
+        parts = (select(instances, fold != n, frozen) for n in range(len(weights)))
         return FoldCurves(fold, tuple(self.fit(*part) for part in parts))
 
 
@@ -92,9 +91,10 @@ def draw_folds(instances: Instances, folds: int, generator: np.random.Generator)
     return (generator.permutation(n_groups) % min(folds, n_groups))[group]
 
 
-def _select(
+def select(
     instances: Instances, rows: Booleans, frozen: Booleans | None
 ) -> tuple[Instances, Booleans | None]:
+    """Some instances, and which of their items are frozen."""
     chosen = instances.take(np.flatnonzero(rows))
     return chosen, None if frozen is None else frozen[rows[instances.instance]]
 
@@ -111,7 +111,7 @@ class FoldCurves:
         result = instances.prediction.copy()
         for number, fitted in enumerate(self.curves):
             rows = self.fold == number
-            result[rows[instances.instance]] = fitted.apply(*_select(instances, rows, frozen))
+            result[rows[instances.instance]] = fitted.apply(*select(instances, rows, frozen))
         return result
 
 
@@ -119,19 +119,16 @@ class FoldCurves:
 class FittedIsotonic:
     """Isotonic curves: for the pooled items and for each item, two arrays (x, y) of thresholds."""
 
-    curves: Mapping[Any, tuple[Floats, Floats]]
+    curves: ItemCurves
+
+    @cached_property
+    def _indexed(self) -> Indexed:
+        return Indexed.of(self.curves.values())
 
     def apply(self, instances: Instances, frozen: Booleans | None = None) -> Floats:
-        """The calibrated predictions, flat."""
-        result = instances.prediction.copy()
-        if POOLED in self.curves:
-            result = np.interp(result, *self.curves[POOLED])
-        if set(self.curves) != {POOLED} and instances.item is not None:
-            for name, rows in _rows_by_item(instances, instances.item):
-                if name in self.curves:
-                    result[rows] = np.interp(instances.prediction[rows], *self.curves[name])
-        result = np.clip(result, *instances.value_range)
-        return result if frozen is None else np.where(frozen, instances.prediction, result)
+        """The calibrated predictions, flat; ``frozen`` items stay as they are."""
+        curve_of_item = curves_of_items([self.curves], instances)[0]
+        return self._indexed.follow(instances, curve_of_item, frozen)
 
 
 def _rows_by_item(

@@ -95,7 +95,7 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
     """Items of the type that the model knows: text files do not say whether 7 is a number."""
     import polars as pl
 
-    from outrule.calibration.isotonic import POOLED
+    from outrule.calibration.piecewise import POOLED
     from outrule.rules.rules import Fixed, Multiplier
 
     known: list[object] = [item for item in model.isotonic.curves if item is not POOLED]

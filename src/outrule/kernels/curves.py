@@ -7,30 +7,88 @@ from numba import njit
 from numpy.typing import NDArray
 
 from outrule.kernels.picking import longest
-from outrule.kernels.tally import project_simplex
+from outrule.kernels.tally import project_simplex, project_simplices
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 FEW = 64  # instances that stay in the nearest cache while all patches are applied
+LARGEST = np.finfo(np.float64).max
+BUCKETS = 256  # parts of a curve's length, to find a point among many
+GIVEN = -2  # instead of a curve: the member starts from what is given
+# A curve is a row per point: X and Y, the slope and width of the piece behind it, and the largest
+# value, which rounding may not exceed. X and widths are times SCALE, so that points as close to
+# each other as the smallest predictions (1e-320) have a slope that is a number.
+X, Y, SLOPE, WIDTH, MOST = range(5)
+SCALE = 2.0**100
 BLOCK = 512  # instances whose values stay in cache while all tests are summed
 
 
 @njit(nogil=True, cache=True)
-def value_at(x: Floats, y: Floats, first: int, last: int, p: float) -> float:
-    """The curve through the knots first to last - 1 at p; constant beyond its ends."""
-    if p < x[first]:
-        return float(y[first])
-    at, length = first, last - first
-    while length > 1:  # the last knot that is not above p, found without a branch
+def value_at(points: Floats, first: int, last: int, p: float) -> float:
+    """The curve through the points first to last - 1 at p; constant beyond its ends."""
+    x = p * SCALE
+    return _value(points, _last_below(points, first, last - first, x), last, x)
+
+
+@njit(nogil=True, cache=True)
+def _last_below(points: Floats, at: int, length: int, x: float) -> int:
+    """The last point that is not above x, found without a branch; the first if all are above."""
+    while length > 1:
         half = length // 2
-        at = at + half if x[at + half] <= p else at
+        at = at + half if points[at + half, X] <= x else at
         length -= half
-    if at == last - 1:
-        return float(y[at])
-    share = (p - x[at]) / (x[at + 1] - x[at])
-    return min(float(y[at] + share * (y[at + 1] - y[at])), float(y[at + 1]))
+    return at
+
+
+@njit(nogil=True, cache=True)
+def _value(points: Floats, at: int, last: int, x: float) -> float:
+    beyond = x - points[at, X]
+    beyond = beyond if beyond > 0.0 else 0.0
+    beyond = beyond if beyond < points[at, WIDTH] else points[at, WIDTH]
+    value, most = points[at, Y] + points[at, SLOPE] * beyond, points[last - 1, MOST]
+    return float(value if value < most else most)
+
+
+@njit(nogil=True, cache=True)
+def _bucket(low: float, scale: float, x: float) -> int:
+    """Which of BUCKETS equal parts of a curve's length has x; never an earlier one for more."""
+    place = (x - low) * scale
+    return int(place) if 0.0 < place < BUCKETS else BUCKETS * (place > 0.0)
+
+
+@njit(nogil=True, cache=True)
+def index_points(ends: Integers, points: Floats, scales: Floats, before: NDArray[np.int32]) -> None:
+    """Write every curve's buckets per unit of length, and how many points lie before each."""
+    for curve in range(len(ends) - 1):
+        first, last = ends[curve], ends[curve + 1]
+        length = points[last - 1, X] - points[first, X]
+        scales[curve] = BUCKETS / length if length > BUCKETS / LARGEST else 0.0
+        before[curve] = 0
+        for j in range(first, last):
+            bucket = _bucket(points[first, X], scales[curve], points[j, X])
+            before[curve, bucket + 1] += 1
+        for b in range(BUCKETS + 1):
+            before[curve, b + 1] += before[curve, b]
+
+
+@njit(nogil=True, cache=True)
+def look_up(
+    ends: Integers,
+    points: Floats,
+    scales: Floats,
+    before: NDArray[np.int32],
+    curve: int,
+    p: float,
+) -> float:
+    """:func:`value_at` for a curve of many points: searches the bucket of p only."""
+    first = ends[curve]
+    x = p * SCALE
+    bucket = _bucket(points[first, X], scales[curve], x)
+    skipped = max(before[curve, bucket] - 1, 0)
+    at = _last_below(points, first + skipped, before[curve, bucket + 1] - skipped, x)
+    return _value(points, at, ends[curve + 1], x)
 
 
 @njit(nogil=True, cache=True)
@@ -38,20 +96,22 @@ def follow_item_curves(
     prediction: Floats,
     item: NDArray[np.int32],
     curve_of_item: Integers,
-    knots: Integers,
-    x: Floats,
-    y: Floats,
+    ends: Integers,
+    points: Floats,
+    scales: Floats,
+    before: NDArray[np.int32],
+    frozen: Flags,
     result: Floats,
 ) -> None:
-    """Every prediction on the curve of its item; an item whose curve is -1 stays as it is.
+    """Every prediction on the curve of its item; frozen items, or where it is -1, stay as they are.
 
     Without items (an empty array) all are on the first curve.
     """
     for j in range(len(prediction)):
-        curve = curve_of_item[item[j]] if len(item) else 0
+        curve = curve_of_item[item[j] if len(item) else 0]
         result[j] = prediction[j]
-        if curve >= 0:
-            result[j] = value_at(x, y, knots[curve], knots[curve + 1], prediction[j])
+        if curve >= 0 and not (len(frozen) and frozen[j]):
+            result[j] = look_up(ends, points, scales, before, curve, prediction[j])
 
 
 @njit(nogil=True, cache=True)
@@ -60,9 +120,8 @@ def patch_curves(
     offsets: Integers,
     picks: NDArray[np.integer],
     order: Integers,
-    knots: Integers,
-    x: Floats,
-    y: Floats,
+    ends: Integers,
+    points: Floats,
     frozen: Flags,
     simplex: bool,
 ) -> None:
@@ -71,62 +130,146 @@ def patch_curves(
     order[t] = -1 is the item of largest prediction, the first of equals. Frozen items stay;
     without any (an empty array) all may move. On the simplex, touched instances are projected.
     """
-    room = np.empty(longest(offsets) if simplex else 1)
-    n = len(offsets) - 1
-    places, owners = np.empty(FEW, dtype=np.int64), np.empty(FEW, dtype=np.int64)
-    values, knot = np.empty(FEW), np.empty(FEW, dtype=np.int64)
-    for first in range(0, n, FEW):
-        for t in range(len(order)):
-            rule, begin, end = order[t], knots[t], knots[t + 1]
-            for j in range(picks.shape[1] if rule >= 0 else 1):
-                n_places = 0
-                for i in range(first, min(first + FEW, n)):
-                    start, stop = offsets[i], offsets[i + 1]
-                    if rule >= 0:
-                        position = np.int64(picks[rule, j, i])
-                    else:
-                        position = np.int64(0)
-                        for other in range(1, stop - start):
-                            larger = prediction[start + other] > prediction[start + position]
-                            position = np.int64(other) if larger else position
-                    place = start + position
-                    if position < stop - start and not (len(frozen) and frozen[place]):
-                        places[n_places], owners[n_places] = place, i
-                        n_places += 1
-                follow(prediction, places, n_places, x, y, begin, end, values, knot)
-                if simplex:
-                    for i in owners[:n_places]:
-                        project_simplex(prediction, frozen, offsets[i], offsets[i + 1], room)
+    few, places, lanes, room = _workspace(offsets)
+    for first in range(0, len(offsets) - 1, FEW):
+        near = offsets[first : first + FEW + 1]
+        begin, end = near[0], near[-1]
+        few[: end - begin] = prediction[begin:end]
+        stays = frozen[begin:end] if len(frozen) else frozen
+        patches = (order, ends, points, 0, len(order))
+        space = (places, lanes, room)
+        _patch_few(few, near - begin, picks, first, patches, stays, simplex, space)
+        prediction[begin:end] = few[: end - begin]
 
 
 @njit(nogil=True, cache=True)
-def follow(
+def sum_members(
     prediction: Floats,
-    places: Integers,
-    n_places: int,
-    x: Floats,
-    y: Floats,
-    first: int,
-    last: int,
-    values: Floats,
-    knot: Integers,
+    given: Floats,
+    offsets: Integers,
+    item: NDArray[np.int32],
+    curve_of_item: NDArray[np.int64],
+    item_curves: tuple[Integers, Floats, Floats, NDArray[np.int32]],
+    picks: NDArray[np.integer],
+    patches: tuple[Integers, Integers, Integers, Floats],
+    frozen: Flags,
+    simplex: bool,
+    result: Floats,
 ) -> None:
-    """:func:`value_at` for some items, at most FEW: knot by knot for all of them, as vectors."""
-    for i in range(n_places):
-        values[i] = prediction[places[i]]
-        knot[i] = first - 1
-    for j in range(first, last):
-        level = x[j]
-        for i in range(n_places):
-            knot[i] += level <= values[i]
-    for i in range(n_places):
-        at = min(max(knot[i], first), max(last - 2, first))
-        then = min(at + 1, last - 1)
-        width = x[then] - x[at]
-        share = (values[i] - x[at]) / (width if width > 0 else 1.0)
-        value = min(y[at] + share * (y[then] - y[at]), y[then])
-        value = y[first] if knot[i] < first else value
-        prediction[places[i]] = y[last - 1] if knot[i] == last - 1 else value
+    """Add up what members predict, each from its start and by its patches.
+
+    Member c has the patches from ``lengths[c]`` to ``lengths[c + 1]``, which are as those of
+    :func:`patch_curves`. It starts from ``given`` where ``curve_of_item[c, 0]`` is GIVEN, else from
+    :func:`follow_item_curves` by the curves ``curve_of_item[c]``.
+    """
+    few, places, lanes, room = _workspace(offsets)
+    space = (places, lanes, room)
+    lengths, order, ends, points = patches
+    for first in range(0, len(offsets) - 1, FEW):
+        begin = offsets[first]
+        near = offsets[first : first + FEW + 1] - begin
+        size = near[-1]
+        end = begin + size
+        stays = frozen[begin:end] if len(frozen) else frozen
+        items = item[begin:end] if len(item) else item
+        result[begin:end] = 0.0
+        for c in range(len(lengths) - 1):
+            if curve_of_item[c, 0] == GIVEN:
+                few[:size] = given[begin:end]
+            else:
+                follow_item_curves(
+                    prediction[begin:end], items, curve_of_item[c], *item_curves, stays, few
+                )
+            if simplex:
+                project_simplices(few, near, stays)
+            some = (order, ends, points, lengths[c], lengths[c + 1])
+            _patch_few(few, near, picks, first, some, stays, simplex, space)
+            for j in range(size):
+                result[begin + j] += few[j]
+
+
+@njit(nogil=True, cache=True)
+def _workspace(offsets: Integers) -> tuple[Floats, Integers, Floats, Floats]:
+    """Room for the items of FEW instances and one more, for FEW places, and twice FEW values."""
+    most, n = 0, len(offsets) - 1
+    for first in range(0, n, FEW):
+        most = max(most, offsets[min(first + FEW, n)] - offsets[first])
+    places = np.empty(FEW, dtype=np.int64)
+    return np.zeros(most + 1), places, np.zeros(2 * FEW), np.empty(longest(offsets))
+
+
+@njit(nogil=True, cache=True)
+def _patch_few(
+    few: Floats,
+    offsets: Integers,
+    picks: NDArray[np.integer],
+    first: int,
+    patches: tuple[Integers, Integers, Floats, int, int],
+    frozen: Flags,
+    simplex: bool,
+    space: tuple[Integers, Floats, Floats],
+) -> None:
+    """Some patches for at most FEW instances, whose items are ``few``; picks are from ``first``.
+
+    Behind the items is one more number: instances without a mark move that one.
+    """
+    order, ends, points, begin, end = patches
+    places, lanes, room = space
+    n, spare = len(offsets) - 1, len(few) - 1
+    places[:] = spare
+    for t in range(begin, end):
+        rule = order[t]
+        for j in range(picks.shape[1] if rule >= 0 else 1):
+            if rule >= 0:
+                for i in range(n):
+                    position = np.int64(picks[rule, j, first + i])
+                    place = offsets[i] + position
+                    places[i] = place if place < offsets[i + 1] else spare
+            else:
+                for i in range(n):
+                    places[i] = _largest(few, offsets[i], offsets[i + 1])
+            if len(frozen):
+                for i in range(n):
+                    stays = places[i] < spare and frozen[places[i]]
+                    places[i] = spare if stays else places[i]
+            _follow(few, places, points, ends[t], ends[t + 1], lanes)
+            if simplex:
+                for i in range(n):
+                    if places[i] < spare:
+                        project_simplex(few, frozen, offsets[i], offsets[i + 1], room)
+
+
+@njit(nogil=True, cache=True)
+def _largest(few: Floats, start: int, stop: int) -> int:
+    best = start
+    for j in range(start + 1, stop):
+        best = j if few[j] > few[best] else best
+    return best
+
+
+@njit(nogil=True, cache=True)
+def _follow(
+    few: Floats, places: Integers, points: Floats, first: int, last: int, lanes: Floats
+) -> None:
+    """:func:`value_at` for FEW items, point by point for all of them, so that it is vectors.
+
+    A piece of the curve adds its slope times what p is beyond its point, at most its width. The
+    points' Y are those sums, so one piece after the last point below p has the same bits.
+    """
+    for i in range(FEW):
+        lanes[i] = few[places[i]] * SCALE
+        lanes[FEW + i] = points[first, Y]
+    for j in range(first, last - 1):
+        x, slope, width = points[j, X], points[j, SLOPE], points[j, WIDTH]
+        for i in range(FEW):
+            beyond = lanes[i] - x
+            beyond = beyond if beyond > 0.0 else 0.0
+            beyond = beyond if beyond < width else width
+            lanes[FEW + i] += slope * beyond
+    most = points[last - 1, MOST]
+    for i in range(FEW):
+        value = lanes[FEW + i]
+        few[places[i]] = value if value < most else most
 
 
 @njit(nogil=True, cache=True)
@@ -228,8 +371,7 @@ def move_along(
     outcome: Floats,
     offsets: Integers,
     picks: NDArray[np.integer],
-    x: Floats,
-    y: Floats,
+    points: Floats,
     weight: Floats,
     left_out: Floats,
     frozen: Flags,
@@ -256,7 +398,7 @@ def move_along(
             place = start + position
             if position < stop - start and not (len(frozen) and frozen[place]):
                 before = prediction[place]
-                prediction[place] = value_at(x, y, 0, len(x), before)
+                prediction[place] = value_at(points, 0, len(points), before)
                 touched = True
                 if not simplex:
                     after = prediction[place]

@@ -20,9 +20,10 @@ import outrule
 from outrule.calibration import check, cross_fit, isotonic
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.curves import CurvePatch, Member
-from outrule.calibration.isotonic import POOLED, FittedIsotonic, Isotonic
+from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import Patch
+from outrule.calibration.piecewise import POOLED
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError

@@ -140,7 +140,7 @@ def _prepare(blank: Model, instances: Instances, generator: np.random.Generator)
         return ready
     part = prepare(carrier, settings.problem, ready.tests)
     given = given_start(instances)
-    members, first = start.fit(part, settings.problem, given, isotonic, generator)
+    members, first = start.fit(part, settings.problem, given, fold, generator)
     return replace(ready, start=first, members=members, part=part)
 
 

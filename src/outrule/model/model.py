@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from outrule.calibration.curves import Member, mean_of_members
+from outrule.calibration.curves import Member, Members
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import Patch, replay
@@ -59,6 +59,10 @@ class Model:
     def tests(self) -> tuple[Rule, ...]:
         """The rules, and behind them the rivals: what the number of a patch's test counts."""
         return self.rules + rivals_of(self.settings.rivals, self.isotonic)
+
+    @cached_property
+    def _packed(self) -> Members:
+        return Members(self.members)
 
     @property
     def epsilon(self) -> float:
@@ -136,7 +140,7 @@ class Model:
         The start that the instances have, or their predictions; or what was fitted on these.
         """
         if self.members:
-            return mean_of_members(self.members, self.tests, self.problem, instances)
+            return self._packed.mean(self.tests, self.problem, instances)
         if instances.start is not None:
             return instances.start
         if not isinstance(self.settings.start, Isotonic):
