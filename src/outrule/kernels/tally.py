@@ -110,6 +110,38 @@ def sum_together(values: Integers, width: int, picks: Picks, sums: Integers) -> 
 
 
 @njit(nogil=True, cache=True)
+def squares_over_picks(
+    values: Integers,
+    offsets: Integers,
+    picks: Picks,
+    group: Integers,
+    weight: Floats,
+    means: Floats,
+    one: float,
+    unit: float,
+    scale: float,
+    squares: Integers,
+) -> None:
+    """Add to ``squares[r]``, times ``scale``, how the sums over groups of instances vary.
+
+    A group's sum of the values, which are in units of 1 / one, minus its weight times ``means[r]``,
+    is divided by ``unit``, squared and rounded.
+    """
+    n_rules, k, n = picks.shape
+    sums = np.empty(len(weight), dtype=np.int64)
+    for r in range(n_rules):
+        sums[:] = 0
+        for j in range(k):
+            for i in range(n):
+                position = np.int64(picks[r, j, i])
+                if position < offsets[i + 1] - offsets[i]:
+                    sums[group[i]] += values[offsets[i] + position]
+        for g in range(len(weight)):
+            apart = (sums[g] / one - weight[g] * means[r]) / unit
+            squares[r] += np.int64(np.rint(apart * apart * scale))
+
+
+@njit(nogil=True, cache=True)
 def patch_box(
     prediction: Floats,
     offsets: Integers,

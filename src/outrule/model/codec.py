@@ -83,7 +83,7 @@ class ModelFile(BaseModel):
     library: str
     problem: dict[str, Any]
     rules: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
-    epsilon: float
+    epsilon: float | None
     check: dict[str, Any]
     step: dict[str, Any]
     start: dict[str, Any] | None
