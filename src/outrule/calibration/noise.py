@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from outrule import kernels
-from outrule.calibration.audit import Part, audit, residuals, run_on_rules
+from outrule.calibration.audit import OPTIMISER, Part, audit, residuals, run_on_rules
 from outrule.problems.contract import Problem
 from outrule.types import Floats, Integers
 from outrule.words import round_up
 
-NOISE = 1.5  # standard errors of the noisiest test: a smaller violation may be chance
-LEAST_SHARE = 1e-9  # of the value range; below it the rounding of sums decides
+NOISE = 1.0  # standard errors of the noisiest test; less would chase chance
 
 
 def supported_tolerance(part: Part, prediction: Floats, problem: Problem) -> float:
-    """NOISE standard errors of the noisiest test, to two digits of the value range.
+    """NOISE standard errors of the noisiest test, rounded up to two digits of the value range.
 
-    Rounded up, so that what is printed of it is what was used.
+    So what is printed of it is what was used, and the last bits of a sum do not matter.
     """
-    share = NOISE * float(standard_errors(part, prediction, problem).max()) / part.span
-    most = part.layout.k / (1 + problem.ratio)  # one observation alone supports nothing
-    return part.span * min(max(round_up(share), LEAST_SHARE), most)
+    noise = NOISE * float(standard_errors(part, prediction, problem).max()) / part.span
+    # One more instance can move a mean by so much, even where outcomes have shown no noise.
+    least = 2 / len(part.layout)
+    # No violation is above k: a single observation supports no patch.
+    return part.span * min(round_up(max(noise, least)), part.layout.k)
 
 
 def standard_errors(part: Part, prediction: Floats, problem: Problem) -> Floats:
-    """Of the violation of every test, the optimiser's last; infinite for one observation.
+    """Of the violation of every test, the optimiser's last; infinite for a single observation.
 
     An observation is a cluster, or an instance. The violation is a ratio of sums over them, so
     what varies is an observation's sum minus its weight times the violation. Cost: two audits.
@@ -34,30 +37,26 @@ def standard_errors(part: Part, prediction: Floats, problem: Problem) -> Floats:
     found = audit(part, prediction, problem)
     residual, _ = residuals(part, prediction)
     means = np.zeros(len(part.picks))
-    means[part.of_rule] = found.violations[:-1]
-    of_rules = _spreads(part, residual, part.picks, means)
-    own = _spreads(part, residual, found.optimiser[None], found.violations[-1:])
+    means[part.of_rule] = found.violations[:OPTIMISER]
+    of_rules = _errors(part, residual, part.picks, means)
+    own = _errors(part, residual, found.optimiser[None], found.violations[OPTIMISER:])
     return np.append(of_rules[part.of_rule], own)
 
 
-def _spreads(part: Part, residual: Integers, picks: NDArray[np.integer], means: Floats) -> Floats:
-    """The standard error of every decision's violation, given the violations."""
+def _errors(part: Part, residual: Integers, picks: NDArray[Any], violations: Floats) -> Floats:
+    """The standard errors of these decisions' violations."""
     n, cluster = len(part.layout), part.instances.cluster
     group = np.arange(n) if cluster is None else np.unique(cluster, return_inverse=True)[1]
-    weight = np.bincount(group, weights=part.weight)
+    weight = np.asarray(np.bincount(group, weights=part.weight), dtype=np.float64)
     n_observations = np.count_nonzero(weight)
     if n_observations == 1:
         return np.full(len(picks), np.inf)
-    # Squares of at most 4, as integers: their sum does not depend on the order of instances.
-    unit, bits = part.layout.k * float(weight.max()), 59 - int(np.ceil(np.log2(len(weight))))
-    squares = np.zeros(len(picks), dtype=np.int64)
+    unit, squares = part.span / 2.0**part.bits, np.empty(len(picks))
 
     def add(rows: slice) -> None:
-        kernels.tally.squares_over_picks(
-            *(residual, part.layout.offsets, picks[rows], group, weight, means[rows] / part.span),
-            *(2.0**part.bits, unit, 2.0**bits, squares[rows]),
-        )
+        given = (residual, part.layout.offsets, picks[rows], group, weight)
+        kernels.tally.squares_over_picks(*given, violations[rows] / unit, squares[rows])
 
     run_on_rules(picks, add)
-    corrected = squares / 2.0**bits * n_observations / (n_observations - 1)
-    return np.sqrt(corrected) * (unit * part.span / n)
+    corrected = squares * (n_observations / (n_observations - 1))
+    return np.asarray(np.sqrt(corrected) * (unit / n))

@@ -127,6 +127,7 @@ def _shown(summary: dict[str, Any], *, err: bool) -> str:
     return (
         f"{count(summary['rules'], 'rule')}, {count(summary['instances'], 'instance')}, "
         f"{count(summary['rows'], 'row')}\n{count(summary['rounds'], 'round')}, "
-        f"{count(summary['patches'], 'patch', 'patches')}, {summary['status']}\n{summary['reached']}\n"
+        f"{count(summary['patches'], 'patch', 'patches')}, {summary['status']}\n"
+        f"{summary['reached']}\n"
         f"{drawn(('decisions by', 'value in training'), rows, err=err)}"
     )

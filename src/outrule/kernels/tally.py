@@ -117,15 +117,11 @@ def squares_over_picks(
     group: Integers,
     weight: Floats,
     means: Floats,
-    one: float,
-    unit: float,
-    scale: float,
-    squares: Integers,
+    squares: Floats,
 ) -> None:
-    """Add to ``squares[r]``, times ``scale``, how the sums over groups of instances vary.
+    """Write to ``squares[r]`` how the sums of ``picks[r]`` over groups of instances vary.
 
-    A group's sum of the values, which are in units of 1 / one, minus its weight times ``means[r]``,
-    is divided by ``unit``, squared and rounded.
+    It is the sum over groups of (their sum of values minus their weight times ``means[r]``)**2.
     """
     n_rules, k, n = picks.shape
     sums = np.empty(len(weight), dtype=np.int64)
@@ -136,9 +132,9 @@ def squares_over_picks(
                 position = np.int64(picks[r, j, i])
                 if position < offsets[i + 1] - offsets[i]:
                     sums[group[i]] += values[offsets[i] + position]
+        squares[r] = 0.0
         for g in range(len(weight)):
-            apart = (sums[g] / one - weight[g] * means[r]) / unit
-            squares[r] += np.int64(np.rint(apart * apart * scale))
+            squares[r] += (sums[g] - weight[g] * means[r]) ** 2
 
 
 @njit(nogil=True, cache=True)

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
 import outrule
+from outrule import theory
 from outrule.calibration import check, cross_fit, isotonic
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.curves import CurvePatch, Member
@@ -238,15 +239,20 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         for name, kind in kinds.items()
         if (content := getattr(file, name)) is not None
     }
+    settings = Settings(
+        rules=tuple(_decode(rule, Rule, functions) for rule in file.rules),
+        epsilon=file.epsilon,
+        max_rounds=file.max_rounds,
+        random_state=file.random_state,
+        rivals=file.rivals,
+        **{"start": None, **decoded},
+    )
+    if settings.epsilon is not None:
+        expected = theory.tolerance(settings.epsilon, settings.problem.ratio)
+        if not math.isclose(file.tolerance, expected):
+            raise ValueError("tolerance does not agree with epsilon")
     return Model(
-        settings=Settings(
-            rules=tuple(_decode(rule, Rule, functions) for rule in file.rules),
-            epsilon=file.epsilon,
-            max_rounds=file.max_rounds,
-            random_state=file.random_state,
-            rivals=file.rivals,
-            **{"start": None, **decoded},
-        ),
+        settings=settings,
         isotonic=_fitted(file.isotonic),
         members=tuple(
             Member(None if one.start is None else _fitted(one.start), one.patches)

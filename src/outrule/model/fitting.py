@@ -122,6 +122,10 @@ def check_training(settings: Settings, instances: Instances) -> None:
     if isinstance(settings.start, Isotonic) and instances.start is not None:
         raise DataError("the instances have start predictions, and start= is given: choose one.")
     settings.problem.check_data(instances)
+    k = settings.problem.lay(instances).k
+    fault = epsilon_fault(settings.epsilon, k, instances.value_range)
+    if fault is not None:
+        raise refuse_argument(settings.epsilon, "epsilon", OWNER, fault)
     for rule in settings.rules:
         rule.check_training(instances)
 
@@ -165,9 +169,6 @@ def _plan(model: Model) -> LoopSettings:
 def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Model:
     """The model before its first round; it has seen nothing but the isotonic curves' data."""
     layout = settings.problem.lay(instances)
-    fault = epsilon_fault(settings.epsilon, layout.k, instances.value_range)
-    if fault is not None:
-        raise refuse_argument(settings.epsilon, "epsilon", OWNER, fault)
     tolerance = math.nan  # until the data are known
     if settings.epsilon is not None:
         tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio)

@@ -86,7 +86,8 @@ class Model:
         near = f"within {self.epsilon:.4g} of {best} on the training data"
         how = f"tolerance {self.tolerance:.4g}"
         if self.settings.epsilon is None:
-            how += f" = {NOISE:g} standard errors of the noisiest test"
+            errors = "standard error" if NOISE == 1 else "standard errors"
+            how += f": at least {NOISE:g} {errors} of the noisiest test"
         if self.status is Status.CONVERGED:
             return f"reached: {near} ({how})"
         return f"not reached: {near} ({how}), stopped with status {self.status.value!r}"

@@ -10,13 +10,13 @@ import numpy as np
 from outrule.calibration.check import Check, LineSearch, PrivateReuse, Reuse, Step
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
-from outrule.calibration.noise import LEAST_SHARE
 from outrule.calibration.rivals import RIVALS
 from outrule.errors import ArgumentError, check_number, refuse_argument
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule, check_rules
 
 OWNER = "DecisionCalibrator"
+LEAST_SHARE = 1e-9  # of the value range; below it the rounding of sums decides
 
 
 @dataclass(frozen=True)
