@@ -27,7 +27,8 @@ def fit(
         float | None, typer.Option(help="Replaces that of the spec; in the units of the outcome.")
     ] = None,
     refits: Annotated[
-        int, typer.Option(min=0, help="Fit so often again, and say how stable decisions are.")
+        int,
+        typer.Option(min=0, help="Fit this many more times, and say how many decisions change."),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:

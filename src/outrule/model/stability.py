@@ -14,6 +14,7 @@ from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number
 from outrule.model.fitting import fit_model
 from outrule.model.model import Model, model_of
+from outrule.model.settings import OWNER
 from outrule.types import Booleans
 from outrule.words import count, round_up
 
@@ -86,7 +87,9 @@ def stability(
         raise DataError("these are not the instances that fit has seen. Give those, all of them.")
     compared = training if held_out is None else model.instances(held_out)
     compared.require_outcome("stability")
-    with threads.using(getattr(calibrator, "n_jobs", None)):
+    n_jobs = getattr(calibrator, "n_jobs", None)
+    threads.check_jobs(n_jobs, OWNER)
+    with threads.using(n_jobs):
         models = [model, *(_refit(model, training, n + 1, resample) for n in range(n_refits))]
         marks = [compared.mark(one.pick(compared)) for one in models]
     values = [
