@@ -43,6 +43,19 @@ def sums_over_picks(values, offsets, picks):
     return sums
 
 
+def standard_error(values, weight=None, cluster=None):
+    """Of the weighted mean of the values, where those of one cluster are one observation."""
+    n = len(values)
+    weight = [1.0] * n if weight is None else weight
+    cluster = range(n) if cluster is None else cluster
+    mean = sum(w * v for w, v in zip(weight, values, strict=True)) / sum(weight)
+    apart = {}
+    for w, v, c in zip(weight, values, cluster, strict=True):
+        apart[c] = apart.get(c, 0.0) + w * (v - mean)
+    squares = sum(a * a for a in apart.values()) * len(apart) / (len(apart) - 1)
+    return squares**0.5 / sum(weight)
+
+
 def patch_box(prediction, offsets, picks, order, steps, low, high):
     """Patched predictions, one patch and one item at a time."""
     patched = [float(value) for value in prediction]

@@ -1,5 +1,6 @@
 """The command line: the newcomer's path, exit codes, pipes, and a sentence for each fault."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -135,6 +136,7 @@ def test_fit_prints_what_was_gained_in_training(folder, tmp_path):
         "status",
         "epsilon",
         "tolerance",
+        "reached",
         "best_rule",
         "values",
         "warnings",
@@ -143,6 +145,8 @@ def test_fit_prints_what_was_gained_in_training(folder, tmp_path):
     assert machine["rounds"] == len(calibrator.history_)
     assert machine["patches"] == len(calibrator.patches_)
     assert (machine["status"], machine["warnings"]) == ("converged", [])
+    assert machine["reached"] == calibrator.model_.reached
+    assert machine["reached"] in people.stdout
     assert machine["best_rule"] == "no long pickups"
     values = machine["values"]
     assert values["plain"] + 0.05 < values["best_rule"] <= values["calibrated"] + 0.05
@@ -157,8 +161,32 @@ def test_epsilon_of_the_command_goes_before_that_of_the_spec(folder, tmp_path):
     assert json.loads(result.stdout)["epsilon"] == 0.5
     assert outrule.load(tmp_path / "m.json").epsilon == 0.5
     result = run(*command, "-o", tmp_path / "n.json", "--epsilon", -1)
-    assert refused(result, "Error: --epsilon must be a number in (0, 1]. Got -1.0 instead.")
+    assert refused(result, "Error: --epsilon must be a number greater than 0. Got -1.0 instead.")
+    result = run(*command, "-o", tmp_path / "n.json", "--epsilon", 1.5)
+    assert refused(result, "Error: --epsilon must be a number in [1e-09, 1], in the units of the")
     assert not (tmp_path / "n.json").exists()
+
+
+def test_an_epsilon_of_the_spec_that_is_too_large_is_one_of_the_file(folder, tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC.replace("epsilon = 0.05", "epsilon = 5"))
+    command = ("fit", folder / "past.csv", "--spec", tmp_path / "spec.toml", "-o")
+    result = run(*command, tmp_path / "m.json")
+    assert refused(result, "spec.toml: 'epsilon' must be a number in [1e-09, 1], in the units of")
+    assert run(*command, tmp_path / "m.json", "--epsilon", 0.5).exit_code == 0
+
+
+def test_refits_say_how_stable_the_decisions_are(folder, tmp_path):
+    (tmp_path / "spec.toml").write_text(SPEC.replace("epsilon = 0.05", ""))
+    command = ("fit", folder / "past.csv", "--spec", tmp_path / "spec.toml", "--refits", 2, "-o")
+    machine = json.loads(run(*command, tmp_path / "m.json", "--json").stdout)
+    assert "at least 1 standard error of the noisiest test" in machine["reached"]
+    calibrator, data = (
+        outrule.load(tmp_path / "m.json"),
+        outrule.read_spec(tmp_path / "spec.toml").instances(pl.read_csv(folder / "past.csv")),
+    )
+    expected = outrule.stability(calibrator, data, n_refits=2)
+    assert machine["stability"] == dataclasses.asdict(expected)
+    assert str(expected) in run(*command, tmp_path / "m.json").stdout
 
 
 NO_START = '[fit]\nstart = "none"\nrivals = []\n'
@@ -571,9 +599,9 @@ def test_the_help_of_every_command_has_an_example(command):
 
 
 def test_the_spec_in_the_help_of_fit_can_be_read(tmp_path):
-    lines = run("fit", "--help").stdout.split("spec.toml (")[1].splitlines()[1:8]
+    lines = run("fit", "--help").stdout.split("spec.toml (")[1].splitlines()[1:7]
     (tmp_path / "spec.toml").write_text("\n".join(line.strip() for line in lines))
-    assert outrule.read_spec(tmp_path / "spec.toml").epsilon == 0.05
+    assert outrule.read_spec(tmp_path / "spec.toml").columns.instance == "batch_id"
 
 
 def test_the_example_is_one_that_the_other_commands_can_use(tmp_path):

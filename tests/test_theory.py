@@ -335,7 +335,7 @@ COUNT = ("an int of at least 1", [0, 2.5, True])
 NOT_NEGATIVE = ("a float of at least 0", [-0.1])
 BAD = {
     "epsilon": IN_UNIT,
-    "tolerance": IN_UNIT,
+    "tolerance": ("a float greater than 0", [0, -0.1, math.inf, math.nan, "0.1"]),
     "ratio": IN_UNIT,
     "margin": IN_UNIT,
     "delta": ("a float in (0, 1)", [0, 1]),
@@ -350,6 +350,8 @@ BAD = {
 
 
 def faults(function, name):
+    if function is theory.tolerance and name == "epsilon":
+        return BAD["tolerance"]
     if function is theory.rounds_line_search and name == "alert":
         return IN_UNIT
     if function.__name__.startswith("worst_case") and name == "n_rules":

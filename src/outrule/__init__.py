@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from outrule.model.spec_file import read_spec as read_spec
     from outrule.estimators.calibrator import DecisionCalibrator as DecisionCalibrator, load as load
     from outrule.estimators.predictor import CalibratedPredictor as CalibratedPredictor
+    from outrule.model.stability import Stability as Stability, stability as stability
 
     # The proof
     from outrule.proof.certificate import certify as certify

@@ -34,7 +34,8 @@ _UNIT: dict[str, Any] = {"low": 0, "high": 1}
 _COUNT: dict[str, Any] = {"low": 1, "low_open": False, "integer": True}
 _TWO: dict[str, Any] = _COUNT | {"low": 2}
 _RANGES: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("epsilon", "tolerance", "ratio", "margin"), _UNIT),
+    **dict.fromkeys(("epsilon", "ratio", "margin"), _UNIT),
+    "tolerance": {"low": 0},  # decisions of k items can differ by k
     **dict.fromkeys(("k", "n_items", "n_nodes", "n_rules", "n_tests"), _COUNT),
     **dict.fromkeys(("rank", "size", "rounds"), _COUNT),
     "delta": _UNIT | {"high_open": True},
@@ -65,7 +66,7 @@ def _checked(**special: dict[str, Any]) -> Callable[[Callable[_P, _R]], Callable
     return decorate
 
 
-@_checked()
+@_checked(epsilon={"low": 0})
 def tolerance(epsilon: float, ratio: float = 1.0) -> float:
     """Tolerance that guarantees a loss of at most epsilon, ``epsilon / (1 + ratio)`` (Theorem 3.1).
 

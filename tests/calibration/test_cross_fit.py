@@ -60,8 +60,8 @@ def data_of(problem, seed):
 
 def fit(data, problem=None, rules=RULES, **settings):
     problem = problem or outrule.BestAction()
-    settings = {"start": START, "rivals": BOTH, "random_state": 0} | settings
-    calibrator = outrule.DecisionCalibrator(problem, rules, 0.05, **settings)
+    settings = {"epsilon": 0.05, "start": START, "rivals": BOTH, "random_state": 0} | settings
+    calibrator = outrule.DecisionCalibrator(problem, rules, **settings)
     return calibrator.fit(*(data if isinstance(data, tuple) else (data,)))
 
 
@@ -153,7 +153,7 @@ def test_a_scaled_value_range_gives_scaled_predictions():
     predictions, outcomes = world(0)
     one = fit((predictions, outcomes)).predict(predictions)
     wide = Instances.from_arrays(4 * predictions, 4 * outcomes, value_range=(0, 4))
-    assert (fit(wide).predict(wide) == 4 * one).all()
+    assert (fit(wide, epsilon=4 * 0.05).predict(wide) == 4 * one).all()
 
 
 def test_a_table_and_masked_arrays_give_the_same_bits():

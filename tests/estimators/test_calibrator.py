@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.special import expit
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -291,17 +293,27 @@ def test_the_fitted_attributes_say_what_was_seen():
 
 @pytest.mark.parametrize("step", [outrule.FixedStep(), outrule.LineSearch()])
 @pytest.mark.parametrize("problem", [outrule.BestAction(), outrule.TopK(2)])
-def test_values_times_fifty_give_the_same_patches_times_fifty(problem, step):
-    predictions, outcomes = draw()
-    one = calibrator(problem, step=step).fit(predictions, outcomes)
-    scaled = outrule.Instances.from_arrays(50 * predictions, 50 * outcomes, value_range=(0, 50))
-    other = calibrator(problem, step=step).fit(scaled)
+@pytest.mark.parametrize("epsilon", [0.05, None])
+def test_values_and_epsilon_times_2020_give_the_same_patches_times_2020(problem, step, epsilon):
+    def euros(predictions, outcomes):
+        return outrule.Instances.from_arrays(
+            2_020 * predictions, 2_020 * outcomes, value_range=(0, 2_020)
+        )
+
+    data, new = draw(), draw(seed=1)
+    one = calibrator(problem, epsilon, step=step).fit(*data)
+    epsilon = None if epsilon is None else 2_020 * epsilon
+    other = calibrator(problem, epsilon, step=step).fit(euros(*data))
     assert len(one.patches_) > 3
     assert other.status_ == "converged"
-    assert_same_patches(one.patches_, other.patches_, 50.0)
-    np.testing.assert_allclose(
-        other.predict(50 * predictions), 50 * one.predict(predictions), atol=1e-9
-    )
+    assert other.tolerance_ == pytest.approx(2_020 * one.tolerance_)
+    assert_same_patches(one.patches_, other.patches_, 2_020.0)
+    assert (other.decide(euros(*new)) == one.decide(new[0])).all()
+    found, expected = outrule.certify(other, euros(*new)), outrule.certify(one, *new)
+    assert (found.verdict, found.verdicts) == (expected.verdict, expected.verdicts)
+    assert found.margin == other.model_.epsilon == pytest.approx(2_020 * expected.margin)
+    assert found.gap_lower == pytest.approx(2_020 * expected.gap_lower)
+    assert outrule.verify(found, other, euros(*new)) is None
 
 
 def test_best_action_may_have_negative_values():
@@ -316,7 +328,7 @@ def test_best_action_may_have_negative_values():
         instances = outrule.Instances.from_arrays(
             scale * predictions + shift, scale * outcomes + shift, columns=columns, value_range=ends
         )
-        return calibrator(rules=rules, epsilon=0.02).fit(instances), instances
+        return calibrator(rules=rules, epsilon=0.02 * scale).fit(instances), instances
 
     (one, _), (other, instances) = fit(1, 0, (0, 1)), fit(2, -1, (-1, 1))
     assert len(one.patches_) > 3
@@ -445,11 +457,47 @@ def test_a_table_gets_a_column_back_in_its_own_row_order(make, kind):
 # --- what is refused -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0, -0.1, 1.5, np.nan, "0.1", None, True])
-def test_epsilon_must_be_a_fraction(epsilon):
-    message = r"The 'epsilon' argument of DecisionCalibrator must be a float in \(0, 1\]. Got "
+@pytest.mark.parametrize("epsilon", [0, -0.1, np.inf, np.nan, "0.1", True])
+def test_epsilon_must_be_a_positive_number(epsilon):
+    message = "The 'epsilon' argument of DecisionCalibrator must be a float greater than 0. Got "
     with pytest.raises(outrule.ArgumentError, match=message):
-        calibrator(epsilon=epsilon).fit(*draw())
+        calibrator(epsilon=epsilon).settings()
+
+
+@pytest.mark.parametrize(
+    ("problem", "high", "good", "bad"),
+    [
+        (outrule.BestAction(), 1.0, (1e-9, 1.0), (9e-10, 1.0001)),
+        (outrule.BestAction(), 2_020.0, (1.5, 2_020.0), (2e-6, 2_021.0)),
+        (outrule.TopK(2), 10.0, (20.0,), (20.1,)),
+    ],
+)
+def test_epsilon_lies_within_what_values_can_differ_by(problem, high, good, bad):
+    predictions, outcomes = draw(n=20)
+    scaled = outrule.Instances.from_arrays(
+        high * predictions, high * outcomes, value_range=(0, high)
+    )
+    for epsilon in good:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            one = calibrator(problem, epsilon, max_rounds=1).fit(scaled)
+        assert (one.model_.epsilon, one.tolerance_) == (epsilon, epsilon / 2)
+    k = problem.lay(scaled).k
+    for epsilon in bad:
+        words = (
+            f"must be a float in [{1e-9 * high:g}, {k * high:g}], in the units of the value: "
+            f"decisions of up to {k} {'item' if k == 1 else 'items'} with values from 0 to "
+            f"{high:g} differ by at most {k * high:g}. Got {epsilon} instead."
+        )
+        for method in ("fit", "partial_fit"):
+            with pytest.raises(outrule.ArgumentError, match=re.escape(words)):
+                getattr(calibrator(problem, epsilon), method)(scaled)
+
+
+def test_private_reuse_needs_an_epsilon():
+    words = "must be given with PrivateReuse: a tolerance read from the data is not private"
+    with pytest.raises(outrule.ArgumentError, match=words):
+        calibrator(epsilon=None, check=outrule.PrivateReuse()).fit(*draw())
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,9 @@ def test_the_same_seed_gives_the_same_bits():
 
 def test_another_range_is_only_another_unit():
     X, Y = draw()
-    one = CalibratedPredictor(LinearRegression(), calibrator()).fit(X, Y)
-    other = CalibratedPredictor(LinearRegression(), calibrator(), value_range=(0, 50))
+    one = CalibratedPredictor(LinearRegression(), calibrator(epsilon=0.005)).fit(X, Y)
+    euros = calibrator(epsilon=0.005 * 50)
+    other = CalibratedPredictor(LinearRegression(), euros, value_range=(0, 50))
     other.fit(X, 50 * Y)
     np.testing.assert_allclose(other.predict(X), 50 * one.predict(X), atol=1e-9)
     assert other.predict_original(X).max() == 50

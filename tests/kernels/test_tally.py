@@ -28,6 +28,22 @@ def test_sums_over_picks_are_exact_for_every_type_and_padding(case, scale):
     assert sums.tolist() == reference.sums_over_picks(values, case.offsets, case.picks)
 
 
+@given(strategies.tallies(), st.data())
+def test_squares_over_picks_are_those_of_the_sums_over_groups(case, data):
+    n, n_rules = len(case.weight), len(case.picks)
+    values = np.arange(1, len(case.prediction) + 1, dtype=np.int64)
+    group = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
+    weight, means = np.array([0.5, 1.0, 2.5]), np.linspace(-3, 7, n_rules)
+    squares = np.full(n_rules, np.nan)
+    tally.squares_over_picks(values, case.offsets, case.picks, group, weight, means, squares)
+    expected = np.zeros(n_rules)
+    for g in range(3):
+        chosen = np.where(np.repeat(group, np.diff(case.offsets)) == g, values, 0)
+        sums = reference.sums_over_picks(chosen, case.offsets, case.picks)
+        expected += (np.array(sums) - weight[g] * means) ** 2
+    np.testing.assert_allclose(squares, expected)
+
+
 def dense_picks(width, n, seed):
     """Values and decisions of three rules of up to two items each, of ``width`` on offer."""
     generator = np.random.default_rng(seed)

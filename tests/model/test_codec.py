@@ -406,6 +406,7 @@ def test_a_kind_in_the_place_of_another_is_refused(content, tmp_path):
         ("epsilon", 0),
         ("epsilon", "0.1"),
         ("tolerance", -1),
+        ("tolerance", 0.02),
         ("tolerance", 10**400),
         ("k", 0),
         ("k", 2.5),

@@ -105,7 +105,7 @@ def test_a_spec_says_everything_that_a_calibrator_needs(write):
 def test_the_least_spec_leaves_the_rest_to_the_calibrator(write):
     text = GOOD[: GOOD.index("[[rules]]", GOOD.index("choose") - 60)]
     spec = read_spec(write(text, ("epsilon = 0.2", ""), ('item = "pair"', "")))
-    assert spec.epsilon == 0.05
+    assert spec.epsilon is None
     assert len(spec.rules) == 1
     assert (spec.multipliers, spec.fit) == (None, {})
 
@@ -147,7 +147,15 @@ def test_parameters_may_differ_from_the_file(write):
     )
     assert (calibrator.epsilon, calibrator.max_rounds, calibrator.n_jobs) == (0.5, None, 1)
     with pytest.raises(ArgumentError, match="The 'epsilon' argument of DecisionCalibrator"):
-        DecisionCalibrator.from_spec(spec, instances, epsilon=2)
+        DecisionCalibrator.from_spec(spec, instances, epsilon=-2)
+
+
+def test_an_epsilon_that_no_difference_can_reach_is_reported_with_its_file(write):
+    spec = read_spec(write(GOOD, ("epsilon = 0.2", "epsilon = 200")))
+    words = "spec.toml: 'epsilon' must be a number in [1e-09, 2], in the units of the value: "
+    with pytest.raises(DataError, match=re.escape(words)):
+        spec.settings(spec.instances(trips()))
+    assert spec.settings(spec.instances(trips()), epsilon=1.5).epsilon == 1.5
 
 
 @pytest.mark.parametrize("make", [pl.DataFrame, pl.LazyFrame, pd.DataFrame, pa.table])
@@ -314,11 +322,11 @@ def test_a_file_that_is_no_toml_is_refused(write, text, message):
         ('name = "no long pickups"', "", "rule 1: 'name' is missing. It must be a string."),
         ("[multipliers]\nlimit = 5", "", None),
         # types
-        ("epsilon = 0.2", "epsilon = true", "'epsilon' must be a number from 1e-09 to 1. Got True instead."),
-        ("epsilon = 0.2", "epsilon = '1'", "'epsilon' must be a number from 1e-09 to 1. Got '1' instead."),
-        ("epsilon = 0.2", "epsilon = 0", "'epsilon' must be a number from 1e-09 to 1. Got 0 inste"),
-        ("epsilon = 0.2", "epsilon = nan", "'epsilon' must be a number from 1e-09 to 1. Got nan"),
-        ("epsilon = 0.2", f"epsilon = {10**30}", "'epsilon' must be a number from 1e-09 to 1. Got 10"),
+        ("epsilon = 0.2", "epsilon = true", "'epsilon' must be a number greater than 0. Got True instead."),
+        ("epsilon = 0.2", "epsilon = '1'", "'epsilon' must be a number greater than 0. Got '1' instead."),
+        ("epsilon = 0.2", "epsilon = 0", "'epsilon' must be a number greater than 0. Got 0 inste"),
+        ("epsilon = 0.2", "epsilon = nan", "'epsilon' must be a number greater than 0. Got nan"),
+        ("epsilon = 0.2", "epsilon = inf", "'epsilon' must be a number greater than 0. Got inf"),
         ('"batch"', "3", "[data]: 'instance' must be a string. Got 3 instead."),
         ('"batch"', '""', "[data]: 'instance' must be a string. Got '' instead."),
         ('"rider"', "['rider']", "[problem]: 'rows' must be a string. Got ['rider'] instead."),

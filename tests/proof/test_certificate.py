@@ -397,7 +397,7 @@ def test_another_value_range_scales_everything():
                 value_range=(low, high),
             )
 
-        calibrator = algorithm_one(outrule.BestAction(), rules, epsilon=0.1)
+        calibrator = algorithm_one(outrule.BestAction(), rules, epsilon=0.1 * (high - low))
         return certify(calibrator.fit(instances(0)), instances(1))
 
     unit, wide = certificate(0.0, 1.0), certificate(-8.0, 8.0)

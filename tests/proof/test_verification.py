@@ -191,8 +191,10 @@ def made():
     def make(name):
         if name not in found:
             problem, rules, instances, more = CASES[name]
-            calibrator = algorithm_one(problem, rules, epsilon=0.02, **more)
-            calibrator.fit(instances(0))
+            training = instances(0)
+            low, high = training.value_range
+            calibrator = algorithm_one(problem, rules, epsilon=0.02 * (high - low), **more)
+            calibrator.fit(training)
             hold_out = instances(1)
             settings = {"confidence": 0.9, "max_weight": MAX_WEIGHT.get(name)}
             found[name] = calibrator, hold_out, certify(calibrator, hold_out, **settings)

@@ -58,7 +58,8 @@ class FreshBatches(Check):
     Parameters
     ----------
     size : int
-        Instances per batch; ``theory.batch_size`` says how many the theorem asks for.
+        Instances per batch; ``theory.batch_size`` says how many the theorem asks for, given the
+        tolerance as a share of the value range.
     alert : float in (0, 1]
         A violation above ``alert * tolerance`` is flagged. With batches that estimate to
         within a quarter of the tolerance (``theory.batch_size(..., margin=1/4)``), 3/4 flags only

@@ -10,6 +10,7 @@ from outrule import theory
 from outrule.calibration.audit import Audit, Part, audit, prepare, rule_values, squared_error
 from outrule.calibration.check import Check, FixedStep, FreshBatches, Reuse, Step
 from outrule.calibration.incremental import IncrementalAudit
+from outrule.calibration.noise import supported_tolerance
 from outrule.calibration.patches import Decided, Patch, apply_patches, first_point, patch_columns
 from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
@@ -50,6 +51,10 @@ class SameData:
         """The mean value of every rule on the data seen so far."""
         return rule_values(self.part)
 
+    def supported_tolerance(self) -> float:
+        """The smallest tolerance that the data support, at the start."""
+        return supported_tolerance(self.part, self.prediction, self.problem)
+
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
         """Rounds after which the loop has stopped by itself."""
         fixed = isinstance(step, FixedStep)
@@ -88,20 +93,28 @@ class FreshData:
         if last > len(self.instances):
             return None
         self.position = last
-        part = prepare(self.instances.slice(first, last), self.problem, self.rules)
-        start = self.start[self.instances.offsets[first] : self.instances.offsets[last]]
-        prediction = first_point(start, self.problem, part.layout)
+        part, prediction = self._batch(first, last)
         _replay(patches, prediction, part, self.problem)
         weight = part.instances.total_weight()
         self.sums += weight * rule_values(part)
         self.weight += weight
         return audit(part, prediction, self.problem)
 
+    def _batch(self, first: int, last: int) -> tuple[Part, Floats]:
+        """Some instances, and the predictions that they start from."""
+        part = prepare(self.instances.slice(first, last), self.problem, self.rules)
+        start = self.start[self.instances.offsets[first] : self.instances.offsets[last]]
+        return part, first_point(start, self.problem, part.layout)
+
     def apply(self, patch: Patch, found: Audit) -> None:
         """It is replayed on the next batch."""
 
     def values(self) -> Floats:
         return self.sums / self.weight
+
+    def supported_tolerance(self) -> float:
+        """By the noise of one batch, the first."""
+        return supported_tolerance(*self._batch(0, self.size), self.problem)
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
         return 1 + len(self.instances) // self.size

@@ -50,6 +50,6 @@ def demo(
         f"calibration, {after.predicted:.4f} vs {after.realised:.4f} after\n"
         f"{count(sum(len(one.patches) for one in calibrator.model_.members), 'curve')} before the "
         f"loop, {count(len(calibrator.patches_), 'patch', 'patches')} in it, "
-        f"{calibrator.status_.value}\n"
+        f"{calibrator.status_.value}\n{calibrator.model_.reached}\n"
         f"certificate: {certificate}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,22 +23,27 @@ def fit(
     table: Annotated[str, typer.Argument(help='One row per item; "-" reads standard input.')],
     spec: Annotated[str, typer.Option(metavar="FILE", help="TOML file: problem, columns, rules.")],
     output: Annotated[str, typer.Option("--output", "-o", metavar="MODEL", help="File to write.")],
-    epsilon: Annotated[float | None, typer.Option(help="Replaces the epsilon of the spec.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Replaces that of the spec; in the units of the outcome.")
+    ] = None,
+    refits: Annotated[
+        int,
+        typer.Option(min=0, help="Fit this many more times, and say how many decisions change."),
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
 ) -> None:
     """Calibrate predictions against rules.
 
     The table has one row per item, with its prediction and its outcome; the spec names the columns
     and the rules. Fitting changes the predictions until the plain optimiser on them is at least as
-    good as the best rule on this table, minus at most epsilon. Certify it on later data before you
-    rely on it.
+    good as the best rule on this table, minus at most epsilon; without an epsilon, as nearly as the
+    data can tell. Certify it on later data before you rely on it.
 
     \b
     outrule fit past.parquet --spec spec.toml -o model.json
 
     \b
     spec.toml (`outrule example` writes a longer one, with a table):
-      epsilon = 0.05
       problem = {kind = "assignment", rows = "rider", columns = "driver"}
       data = {instance = "batch_id", prediction = "score", outcome = "completed"}
       [[rules]]
@@ -46,8 +52,9 @@ def fit(
 
     \b
     --json prints one object with the keys model, instances, rows, rules, rounds,
-    patches, status, epsilon, tolerance, best_rule, values (plain, best_rule and
-    calibrated: means per instance of this table) and warnings.
+    patches, status, epsilon, tolerance, reached (a sentence), best_rule, values
+    (plain, best_rule and calibrated: means per instance of this table) and warnings; with
+    --refits also stability (share_changed, value_spread, n_refits).
     """
     check_output(output, (table, spec), as_json=as_json)
     with waiting("calibrating"):
@@ -55,9 +62,14 @@ def fit(
 
         model, instances = _fit(table, spec, epsilon)
         summary = {"model": output, **_summary(model, instances)}
+        stability = outrule.stability(model, instances, n_refits=refits) if refits else None
+        if stability is not None:
+            summary["stability"] = asdict(stability)
     for words in summary["warnings"]:
         say(f"Warning: {printable(words)}", err=True)
     shown = json.dumps(summary, indent=1) if as_json else _shown(summary, err=output == STANDARD)
+    if stability is not None and not as_json:
+        shown += f"\n{stability}"
     then = f". Next: outrule certify {output} LATER_TABLE -o certificate.json"
     finish(to_text(model), output, shown, as_json=as_json, then=then)
 
@@ -97,6 +109,7 @@ def _summary(model: Model, instances: Instances) -> dict[str, Any]:
         "status": model.status.value,
         "epsilon": model.epsilon,
         "tolerance": model.tolerance,
+        "reached": model.reached,
         "best_rule": best.name,
         "values": {
             "plain": plain,
@@ -116,5 +129,6 @@ def _shown(summary: dict[str, Any], *, err: bool) -> str:
         f"{count(summary['rules'], 'rule')}, {count(summary['instances'], 'instance')}, "
         f"{count(summary['rows'], 'row')}\n{count(summary['rounds'], 'round')}, "
         f"{count(summary['patches'], 'patch', 'patches')}, {summary['status']}\n"
+        f"{summary['reached']}\n"
         f"{drawn(('decisions by', 'value in training'), rows, err=err)}"
     )

@@ -38,7 +38,7 @@ class Instances:
         Codes; instances of one cluster are one observation.
     origin : what came in, with every other column a rule may look at
     value_range : (low, high)
-        What predictions and outcomes can be. ``epsilon`` is a fraction of ``high - low``.
+        What predictions and outcomes can be.
     """
 
     prediction: Floats

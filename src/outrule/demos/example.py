@@ -12,8 +12,6 @@ from outrule.files import whole_file, write_text
 
 SPEC = """\
 # Which of the drivers that could take a trip should be offered it?
-epsilon = 0.03
-
 [problem]
 kind = "best action"
 

@@ -25,7 +25,7 @@ class Demo:
     title: str
     problem: Problem
     rules: tuple[Rule, ...]
-    epsilon: float
+    epsilon: float  # of the paper's algorithm, which needs one
     draw: Draw
 
 
@@ -73,7 +73,7 @@ def run(name: str) -> DemoResult:
         raise refuse_argument(name, "name", "demo", f"one of {', '.join(DEMOS)}")
     demo = DEMOS[name]()
     training, held_out = demo.draw(1), demo.draw(2)
-    ours = DecisionCalibrator(demo.problem, demo.rules, demo.epsilon)
+    ours = DecisionCalibrator(demo.problem, demo.rules)
     paper = DecisionCalibrator(demo.problem, demo.rules, demo.epsilon, start=None, rivals=())
     certificates = [certify(one.fit(*training), *held_out) for one in (ours, paper)]
     return DemoResult(demo, ours, *certificates)

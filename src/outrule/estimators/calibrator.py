@@ -51,8 +51,10 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         What can be decided: ``BestAction()``, ``Matching.complete(10)``, ...
     rules : sequence of Rule
         What to compete with. They always decide on the original predictions.
-    epsilon : float in (0, 1]
-        How far below the best rule is acceptable, per instance, as a fraction of the range.
+    epsilon : float, optional
+        How far below the best rule is acceptable, per instance, in the units of the value. By
+        default the loop goes on as long as violations are larger than their own noise, and
+        ``model_.reached`` says how near that came.
     check : FreshBatches, PrivateReuse or Reuse
         How violations are found; default ``Reuse()``.
     step : LineSearch or FixedStep
@@ -79,7 +81,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     patches_ : list of Patch(test, step); test is the number of a rule, -1 the optimiser's own
     history_ : list of Round(round, test, violation, step, squared_error, n)
     status_ : Status; why the loop stopped
-    tolerance_ : float; the largest violation that is tolerated
+    tolerance_ : float; the largest violation that is tolerated, in the units of the value
     k_ : int; size of the largest decision in the training data
     rule_values_ : array of shape (n_rules,); the mean value of each rule on the data of the loop
     best_rule_ : int; the number of the best of them
@@ -92,7 +94,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     >>> import numpy as np, outrule
     >>> predictions, outcomes = outrule.worlds.two_arms(5_000, seed=0, epsilon=0.3)
     >>> rules = [outrule.Fixed(1)]
-    >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=0.02)
+    >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules)
     >>> calibrator.fit(predictions, outcomes).status_
     <Status.CONVERGED: 'converged'>
     >>> before = outrule.BestAction().solve(predictions)
@@ -113,7 +115,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         self,
         problem: Problem,
         rules: Sequence[Rule],
-        epsilon: float = 0.05,
+        epsilon: float | None = None,
         *,
         check: Check | None = None,
         step: Step | None = None,

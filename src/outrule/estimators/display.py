@@ -61,8 +61,7 @@ def table(model: Model) -> str:
     rows = {
         "status": model.status.value,
         "patches": f"{len(model.patches)} in {len(model.history)} rounds",
-        "epsilon": f"{model.epsilon:g}",
-        "tolerance": f"{model.tolerance:.4g}",
+        "training": model.reached,
         "best rule": f"{best}, worth {values.max():.4g} in training",
         "rules": f"{len(values)}, worth {values.min():.4g} to {values.max():.4g}",
     }

@@ -20,6 +20,7 @@ from outrule.estimators.calibrator import DecisionCalibrator
 from outrule.estimators.display import Shown
 from outrule.estimators.folds import check_splitter, cross_fit, fit_clone, split
 from outrule.estimators.targets import OWNER, Labels, Target, classifies, read_target
+from outrule.model.fitting import check_training
 from outrule.problems.contract import Problem
 from outrule.problems.one_item import Rejection
 from outrule.proof.certificate import Certificate, certify
@@ -237,9 +238,7 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
             )
         except DataError as error:
             raise DataError(str(error).replace("Give Instances", f"Give {OWNER}")) from None
-        problem.check_data(data)
-        for rule in self.calibrator.rules:
-            rule.check_training(data)
+        check_training(self.calibrator.settings(), data)
         return data
 
     def _predicted(self, data: Instances, predictions: Floats) -> Instances:

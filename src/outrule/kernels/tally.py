@@ -110,6 +110,34 @@ def sum_together(values: Integers, width: int, picks: Picks, sums: Integers) -> 
 
 
 @njit(nogil=True, cache=True)
+def squares_over_picks(
+    values: Integers,
+    offsets: Integers,
+    picks: Picks,
+    group: Integers,
+    weight: Floats,
+    means: Floats,
+    squares: Floats,
+) -> None:
+    """Write to ``squares[r]`` how the sums of ``picks[r]`` over groups of instances vary.
+
+    It is the sum over groups of (their sum of values minus their weight times ``means[r]``)**2.
+    """
+    n_rules, k, n = picks.shape
+    sums = np.empty(len(weight), dtype=np.int64)
+    for r in range(n_rules):
+        sums[:] = 0
+        for j in range(k):
+            for i in range(n):
+                position = np.int64(picks[r, j, i])
+                if position < offsets[i + 1] - offsets[i]:
+                    sums[group[i]] += values[offsets[i] + position]
+        squares[r] = 0.0
+        for g in range(len(weight)):
+            squares[r] += (sums[g] - weight[g] * means[r]) ** 2
+
+
+@njit(nogil=True, cache=True)
 def patch_box(
     prediction: Floats,
     offsets: Integers,

@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
 import outrule
+from outrule import theory
 from outrule.calibration import check, cross_fit, isotonic
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.curves import CurvePatch, Member
@@ -84,7 +85,7 @@ class ModelFile(BaseModel):
     library: str
     problem: dict[str, Any]
     rules: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
-    epsilon: float
+    epsilon: float | None
     check: dict[str, Any]
     step: dict[str, Any]
     start: dict[str, Any] | None
@@ -239,15 +240,20 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         for name, kind in kinds.items()
         if (content := getattr(file, name)) is not None
     }
+    settings = Settings(
+        rules=tuple(_decode(rule, Rule, functions) for rule in file.rules),
+        epsilon=file.epsilon,
+        max_rounds=file.max_rounds,
+        random_state=file.random_state,
+        rivals=file.rivals,
+        **{"start": None, **decoded},
+    )
+    if settings.epsilon is not None:
+        expected = theory.tolerance(settings.epsilon, settings.problem.ratio)
+        if not math.isclose(file.tolerance, expected):
+            raise ValueError("tolerance does not agree with epsilon")
     return Model(
-        settings=Settings(
-            rules=tuple(_decode(rule, Rule, functions) for rule in file.rules),
-            epsilon=file.epsilon,
-            max_rounds=file.max_rounds,
-            random_state=file.random_state,
-            rivals=file.rivals,
-            **{"start": None, **decoded},
-        ),
+        settings=settings,
         isotonic=_fitted(file.isotonic),
         members=tuple(
             Member(None if one.start is None else _fitted(one.start), one.patches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from outrule.calibration.sources import FreshData, open_source
 from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, column_names, n_items
-from outrule.model.settings import OWNER, Settings
+from outrule.model.settings import OWNER, Settings, epsilon_fault
 from outrule.rules.rules import Rule
 from outrule.types import Floats
 
@@ -43,6 +44,8 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
         generator,
         ready.part,
     )
+    if settings.epsilon is None:
+        blank = replace(blank, tolerance=source.supported_tolerance())
     boosted = boost(source, ready.tests, _plan(blank), generator, validation)
     return replace(
         blank,
@@ -61,6 +64,8 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
     check_training(settings, instances)
     blank = _blank(settings, instances, feature_names)
     ready = _prepare(blank, instances, settings.generator)
+    if settings.epsilon is None:
+        blank = replace(blank, tolerance=_fresh(blank, ready).supported_tolerance())
     return _one_round(replace(blank, members=ready.members), settings, instances, ready)
 
 
@@ -78,7 +83,7 @@ def _one_round(model: Model, settings: Settings, instances: Instances, ready: _R
         step=settings.step,
         random_state=settings.random_state,
     )
-    source = FreshData(ready.instances, ready.start, model.problem, ready.tests, len(instances))
+    source = _fresh(model, ready)
     plan = replace(_plan(replace(model, settings=kept)), max_rounds=1)
     generator = kept.generator
     boosted = boost(source, model.tests, plan, generator, None, model.patches)
@@ -97,6 +102,12 @@ def _one_round(model: Model, settings: Settings, instances: Instances, ready: _R
     )
 
 
+def _fresh(model: Model, ready: _Ready) -> FreshData:
+    """The data of one round, all in one batch."""
+    given, n = ready.instances, len(ready.instances)
+    return FreshData(given, ready.start, model.problem, ready.tests, n)
+
+
 def check_batchwise(settings: Settings) -> None:
     """Raise for a check that needs all the data at once."""
     check = settings.check
@@ -111,6 +122,10 @@ def check_training(settings: Settings, instances: Instances) -> None:
     if isinstance(settings.start, Isotonic) and instances.start is not None:
         raise DataError("the instances have start predictions, and start= is given: choose one.")
     settings.problem.check_data(instances)
+    k = settings.problem.lay(instances).k
+    fault = epsilon_fault(settings.epsilon, k, instances.value_range)
+    if fault is not None:
+        raise refuse_argument(settings.epsilon, "epsilon", OWNER, fault)
     for rule in settings.rules:
         rule.check_training(instances)
 
@@ -153,13 +168,15 @@ def _plan(model: Model) -> LoopSettings:
 
 def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Model:
     """The model before its first round; it has seen nothing but the isotonic curves' data."""
-    low, high = instances.value_range
     layout = settings.problem.lay(instances)
+    tolerance = math.nan  # until the data are known
+    if settings.epsilon is not None:
+        tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio)
     # The curves are kept in any case: the certificate compares with isotonic regression.
     isotonic = settings.start if isinstance(settings.start, Isotonic) else Isotonic()
     return Model(
         settings=settings,
-        tolerance=theory.tolerance(settings.epsilon, settings.problem.ratio) * (high - low),
+        tolerance=tolerance,
         k=layout.k,
         value_range=instances.value_range,
         n_items=n_items(instances),

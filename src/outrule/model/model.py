@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from outrule import theory
 from outrule.calibration.curves import Member, Members
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
+from outrule.calibration.noise import NOISE
 from outrule.calibration.patches import Patch, replay
 from outrule.calibration.rivals import rivals_of
 from outrule.data.arrays import numeric
@@ -66,7 +68,9 @@ class Model:
 
     @property
     def epsilon(self) -> float:
-        return self.settings.epsilon
+        """How far below the best rule is accepted, as given, or as the data support."""
+        given = self.settings.epsilon
+        return theory.guarantee(self.tolerance, self.problem.ratio) if given is None else given
 
     @property
     def best_rule(self) -> int:
@@ -75,9 +79,22 @@ class Model:
 
     @property
     def margin(self) -> float:
-        """Epsilon in the caller's units."""
-        low, high = self.value_range
-        return self.epsilon * (high - low)
+        """How far below the best rule a certificate accepts."""
+        return self.epsilon
+
+    @property
+    def reached(self) -> str:
+        """What the loop has achieved on its data, in a sentence."""
+        ratio = self.problem.ratio
+        best = "the best rule" if ratio == 1 else f"{ratio:g} times the best rule"
+        near = f"within {self.epsilon:.4g} of {best} on the training data"
+        how = f"tolerance {self.tolerance:.4g}"
+        if self.settings.epsilon is None:
+            errors = "standard error" if NOISE == 1 else "standard errors"
+            how += f": at least {NOISE:g} {errors} of the noisiest test"
+        if self.status is Status.CONVERGED:
+            return f"reached: {near} ({how})"
+        return f"not reached: {near} ({how}), stopped with status {self.status.value!r}"
 
     @property
     def caution(self) -> str | None:

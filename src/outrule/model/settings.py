@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from outrule.calibration.check import Check, LineSearch, Reuse, Step
+from outrule.calibration.check import Check, LineSearch, PrivateReuse, Reuse, Step
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
 from outrule.calibration.rivals import RIVALS
@@ -16,7 +16,7 @@ from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule, check_rules
 
 OWNER = "DecisionCalibrator"
-LEAST_EPSILON = 1e-9  # below it the rounding of sums decides
+LEAST_SHARE = 1e-9  # of the value range; below it the rounding of sums decides
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Settings:
 
     problem: Problem
     rules: tuple[Rule, ...]
-    epsilon: float = 0.05
+    epsilon: float | None = None
     check: Check = field(default_factory=Reuse)
     step: Step = field(default_factory=LineSearch)
     start: Isotonic | CrossFit | None = field(default_factory=CrossFit)
@@ -47,14 +47,15 @@ class Settings:
         ):
             if not isinstance(getattr(self, name), kind):
                 raise refuse_argument(getattr(self, name), name, OWNER, expected)
-        check_number(self.epsilon, "epsilon", OWNER, 0, 1)
-        if self.epsilon < LEAST_EPSILON:
-            raise refuse_argument(self.epsilon, "epsilon", OWNER, f"at least {LEAST_EPSILON:g}")
         plain: dict[str, Any] = {
             "rules": check_rules(self.rules, OWNER),
-            "epsilon": float(self.epsilon),
             "rivals": _check_rivals(self.rivals),
         }
+        if self.epsilon is not None:
+            plain["epsilon"] = check_number(self.epsilon, "epsilon", OWNER, 0)
+        elif isinstance(self.check, PrivateReuse):
+            expected = "given with PrivateReuse: a tolerance read from the data is not private"
+            raise refuse_argument(None, "epsilon", OWNER, expected)
         for rule in plain["rules"]:
             if rule.name in plain["rivals"]:
                 raise ArgumentError(
@@ -69,6 +70,19 @@ class Settings:
                 )
         for name, value in plain.items():
             object.__setattr__(self, name, value)
+
+
+def epsilon_fault(epsilon: float | None, k: int, value_range: tuple[float, float]) -> str | None:
+    """What epsilon must be where values have this range; None if it is, or is not given."""
+    low, high = value_range
+    least, most = LEAST_SHARE * (high - low), k * (high - low)
+    if epsilon is None or least <= epsilon <= most:
+        return None
+    items = "item" if k == 1 else "items"
+    return (
+        f"a float in [{least:g}, {most:g}], in the units of the value: decisions of up to {k} "
+        f"{items} with values from {low:g} to {high:g} differ by at most {most:g}"
+    )
 
 
 def _check_rivals(names: Any) -> tuple[str, ...]:

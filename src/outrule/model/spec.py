@@ -10,7 +10,7 @@ from outrule.data.instances import Instances
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
 from outrule.model.sections import nearest
-from outrule.model.settings import Settings
+from outrule.model.settings import Settings, epsilon_fault
 from outrule.problems.contract import Problem
 from outrule.problems.matchings import Assignment, Graph
 from outrule.problems.matroids import PartitionMatroid
@@ -54,7 +54,7 @@ class Spec:
 
     path: str
     problem: Problem
-    epsilon: float
+    epsilon: float | None
     columns: ColumnNames
     value_range: tuple[float, float]
     rules: tuple[Rule, ...]
@@ -91,6 +91,13 @@ class Spec:
         self._check_columns([], visible, visible)
         self._check_rules(instances)
         rules = self.rules + self._multipliers(instances)
+        k = self.problem.lay(instances).k
+        fault = epsilon_fault(self.epsilon, k, instances.value_range)
+        if fault is not None and "epsilon" not in changes:
+            expected = fault.replace("a float", "a number")
+            raise DataError(
+                f"{self.path}: 'epsilon' must be {expected}. Got {self.epsilon:g} instead."
+            )
         parameters = {"problem": self.problem, "rules": rules, "epsilon": self.epsilon}
         return Settings(**{**parameters, **self.fit, **changes})
 

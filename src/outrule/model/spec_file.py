@@ -30,7 +30,6 @@ from outrule.model.sections import (
     read_section,
     short,
 )
-from outrule.model.settings import LEAST_EPSILON
 from outrule.model.spec import Multipliers, Spec, problem_columns
 from outrule.problems.contract import Problem
 from outrule.problems.matchings import Assignment, GreedyMatching, Matching
@@ -149,8 +148,8 @@ class _FitSection(Section):
 
 
 class _SpecFile(Section):
-    epsilon: float = Field(
-        0.05, ge=LEAST_EPSILON, le=1, description=f"a number from {LEAST_EPSILON:g} to 1"
+    epsilon: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="a number greater than 0"
     )
     problem: Any = Field(description="a section")
     data: Any = Field(description="a section")
@@ -175,7 +174,6 @@ def read_spec(path: str | PathLike[str]) -> Spec:
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "spec.toml"
     >>> _ = path.write_text('''
-    ... epsilon = 0.05
     ... [problem]
     ... kind = "best action"
     ... [data]

@@ -50,7 +50,7 @@ class Recount:
 
     def _set_ranges(self, model: Model, instances: Instances) -> None:
         low, high = instances.value_range
-        self.span, self.margin = high - low, float(model.epsilon * (high - low))
+        self.span, self.margin = high - low, float(model.epsilon)
         self.base, self.ends = low, (0.0, high - low)
         if not model.problem.exactly_one:
             k = max(model.k, model.problem.lay(instances).k)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import ClassVar, Literal
 from outrule import files
 from outrule.model.documents import STRICT, damaged, read_document
 from outrule.proof.confidence import Estimate
+from outrule.words import round_up
 
 FORMAT = 1
 Verdict = Literal["pass", "inconclusive", "fail"]
@@ -82,7 +82,7 @@ class Certificate:
         1982): the smallest holds with the given confidence.
     closest_rival, closest_rule : those with the smallest lower bounds
     needed : about how many observations would decide an inconclusive verdict
-    margin : epsilon times the width of the value range
+    margin : the model's epsilon, given or reached
     n_observations, unit : clusters, or instances; and what to call one
     improvement : value over that of the plain optimiser on the original predictions
     plain, calibrated, oracle, isotonic, best_rule : values; ``best_rule`` was picked in training
@@ -255,7 +255,7 @@ def _open(certificate: Certificate) -> list[str]:
 
 def _next(certificate: Certificate) -> str:
     """What would decide an inconclusive verdict."""
-    enough = _round_up(max(-certificate.gap_lower, 0.0))
+    enough = round_up(max(-certificate.gap_lower, 0.0))
     accept = f"accept a margin of {enough:g}" if enough > certificate.margin else ""
     if certificate.more is None:
         words = "How many more observations would decide it cannot be said from these."
@@ -280,14 +280,6 @@ def _about(number: int, unit: str) -> str:
     rounded = -(-number // 10**digits) * 10**digits
     more = counted(rounded, unit).split(" ", 1)
     return f"About {more[0]} more {more[1]}"
-
-
-def _round_up(number: float) -> float:
-    """To two significant digits."""
-    if number <= 0:
-        return 0.0
-    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
-    return float(f"{math.ceil(number / unit - 1e-9) * unit:.2g}")
 
 
 def _percent(share: float) -> str:

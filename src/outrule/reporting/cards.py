@@ -67,6 +67,7 @@ def _model(model: Facts, write: Figures) -> dict[str, Any]:
         "Step": code(model["step"]),
         "Start": model["start"],
         "Status": f"{model['status']}: {model['status_sentence']}",
+        "Training": model["reached"],
         "Rounds": f"{model['n_rounds']:,}{most}, {count(model['n_patches'], 'patch', 'patches')}",
         "Seed": "none" if model["random_state"] is None else model["random_state"],
         "Library": f"outrule {model['library']}",

@@ -26,7 +26,7 @@ def verdict(summary: Facts) -> str:
     tiles = {
         "Gap to the closest rival": _tile(gap, f"at least {write.signed(found['gap_lower'])}"),
         "Gain over the plain optimiser": _tile(added, write.interval(gain, "+")),
-        "Tolerated margin": _tile(write.plain(found["margin"]), f"epsilon {found['epsilon']:g}"),
+        "Tolerated margin": _tile(write.plain(found["margin"]), "below the best rule"),
         "Confidence": _tile(_confidence(summary), f"on {observations}"),
     }
     return (

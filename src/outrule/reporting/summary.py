@@ -48,8 +48,8 @@ READING = {
     "two. Fail: some rule is better by more than the margin, or one of the last two is better. "
     "Inconclusive: there is too little data to say, or sizes vary and no bound on them is "
     "declared.",
-    "Margin": "Epsilon times the width of the value range: how far below the best rule is "
-    "acceptable.",
+    "Margin": "How far below the best rule is acceptable, in the units of the value: the epsilon "
+    "that was asked for, or what the training data support.",
     "Gap": "The smallest difference to a rival, and the smallest of their lower bounds. The true "
     "gap is the difference to one rival, so the bound needs no correction for their number.",
     "Difference to a rule": "Value of the calibrated optimiser minus that of the rule, on the same "
@@ -387,6 +387,7 @@ def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
         "best_rule": certificate.best_rule_name,
         "epsilon": model.epsilon,
         "tolerance": model.tolerance,
+        "reached": model.reached,
         "threshold": model.tolerance * settings.check.alert,
         "check": _in_words(settings.check),
         "step": _in_words(settings.step),

@@ -1,0 +1,62 @@
+"""How noisy the violations are: the smallest tolerance that the data support."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrule import kernels
+from outrule.calibration.audit import OPTIMISER, Part, audit, residuals, run_on_rules
+from outrule.problems.contract import Problem
+from outrule.types import Floats, Integers
+from outrule.words import round_up
+
+NOISE = 1.0  # standard errors of the noisiest test; less would chase chance
+
+
+def supported_tolerance(part: Part, prediction: Floats, problem: Problem) -> float:
+    """NOISE standard errors of the noisiest test, rounded up to two digits of the value range.
+
+    So what is printed of it is what was used, and the last bits of a sum do not matter.
+    """
+    noise = NOISE * float(standard_errors(part, prediction, problem).max()) / part.span
+    # One more instance can move a mean by so much, even where outcomes have shown no noise.
+    least = 2 / len(part.layout)
+    # No violation is above k: a single observation supports no patch.
+    return part.span * min(round_up(max(noise, least)), part.layout.k)
+
+
+def standard_errors(part: Part, prediction: Floats, problem: Problem) -> Floats:
+    """Of the violation of every test, the optimiser's last; infinite for a single observation.
+
+    An observation is a cluster, or an instance. The violation is a ratio of sums over them, so
+    what varies is an observation's sum minus its weight times the violation. Cost: two audits.
+    """
+    found = audit(part, prediction, problem)
+    residual, _ = residuals(part, prediction)
+    means = np.zeros(len(part.picks))
+    means[part.of_rule] = found.violations[:OPTIMISER]
+    of_rules = _errors(part, residual, part.picks, means)
+    own = _errors(part, residual, found.optimiser[None], found.violations[OPTIMISER:])
+    return np.append(of_rules[part.of_rule], own)
+
+
+def _errors(part: Part, residual: Integers, picks: NDArray[Any], violations: Floats) -> Floats:
+    """The standard errors of these decisions' violations."""
+    n, cluster = len(part.layout), part.instances.cluster
+    group = np.arange(n) if cluster is None else np.unique(cluster, return_inverse=True)[1]
+    weight = np.asarray(np.bincount(group, weights=part.weight), dtype=np.float64)
+    n_observations = np.count_nonzero(weight)
+    if n_observations == 1:
+        return np.full(len(picks), np.inf)
+    unit, squares = part.span / 2.0**part.bits, np.empty(len(picks))
+
+    def add(rows: slice) -> None:
+        given = (residual, part.layout.offsets, picks[rows], group, weight)
+        kernels.tally.squares_over_picks(*given, violations[rows] / unit, squares[rows])
+
+    run_on_rules(picks, add)
+    corrected = squares * (n_observations / (n_observations - 1))
+    return np.asarray(np.sqrt(corrected) * (unit / n))
