@@ -49,7 +49,7 @@ def demo(
         f"predicted vs realised: {before.predicted:.4f} vs {before.realised:.4f} before "
         f"calibration, {after.predicted:.4f} vs {after.realised:.4f} after\n"
         f"{count(sum(len(one.patches) for one in calibrator.model_.members), 'curve')} before the "
-        f"loop, {count(len(calibrator.patches_), 'patch', 'patches')} in it, "
+        f"loop, {count(len(calibrator.patches_), 'patch')} in it, "
         f"{calibrator.status_.value}\n"
         f"certificate: {certificate}"
     )

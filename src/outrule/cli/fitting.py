@@ -11,7 +11,7 @@ import outrule
 from outrule.cli.files import check_output, finish
 from outrule.cli.talking import drawn, printable, say, waiting
 from outrule.files import STANDARD
-from outrule.words import count
+from outrule.words import Figures, count
 
 if TYPE_CHECKING:
     from outrule import Instances
@@ -57,7 +57,8 @@ def fit(
         summary = {"model": output, **_summary(model, instances)}
     for words in summary["warnings"]:
         say(f"Warning: {printable(words)}", err=True)
-    shown = json.dumps(summary, indent=1) if as_json else _shown(summary, err=output == STANDARD)
+    shown = _shown(model, summary, err=output == STANDARD)
+    shown = json.dumps(summary, indent=1) if as_json else shown
     then = f". Next: outrule certify {output} LATER_TABLE -o certificate.json"
     finish(to_text(model), output, shown, as_json=as_json, then=then)
 
@@ -107,14 +108,17 @@ def _summary(model: Model, instances: Instances) -> dict[str, Any]:
     }
 
 
-def _shown(summary: dict[str, Any], *, err: bool) -> str:
-    best = f"best rule ({summary['best_rule']})"
-    labels = ("plain optimiser, original predictions", best, "plain optimiser, outrule")
-    values = (f"{value:.4f}" for value in summary["values"].values())
-    rows = zip(labels, values, strict=True)
+def _shown(model: Model, summary: dict[str, Any], *, err: bool) -> str:
+    from outrule.proof.answer import LABELS
+
+    low, high = model.value_range
+    write = Figures.for_width((high - low) / 1_000)
+    labels = LABELS | {"best_rule": f"{LABELS['best_rule']} ({summary['best_rule']})"}
+    rows = [(labels[name], write.plain(value)) for name, value in summary["values"].items()]
+    title = f"{model.settings.value.title} in training"
     return (
         f"{count(summary['rules'], 'rule')}, {count(summary['instances'], 'instance')}, "
         f"{count(summary['rows'], 'row')}\n{count(summary['rounds'], 'round')}, "
-        f"{count(summary['patches'], 'patch', 'patches')}, {summary['status']}\n"
-        f"{drawn(('decisions by', 'value in training'), rows, err=err)}"
+        f"{count(summary['patches'], 'patch')}, {summary['status']}\n"
+        f"{drawn(('decisions by', title), rows, err=err)}"
     )

@@ -32,6 +32,7 @@ from outrule.model.sections import (
 )
 from outrule.model.settings import LEAST_EPSILON
 from outrule.model.spec import Multipliers, Spec, problem_columns
+from outrule.model.value import Value
 from outrule.problems.contract import Problem
 from outrule.problems.matchings import Assignment, GreedyMatching, Matching
 from outrule.problems.matroids import GraphicMatroid, PartitionMatroid, TopK
@@ -148,6 +149,12 @@ class _FitSection(Section):
     )
 
 
+class _ValueSection(Section):
+    name: String = "value"
+    unit: str = Field("", description="a string")
+    observation: str = Field("", description="a string")
+
+
 class _SpecFile(Section):
     epsilon: float = Field(
         0.05, ge=LEAST_EPSILON, le=1, description=f"a number from {LEAST_EPSILON:g} to 1"
@@ -161,6 +168,7 @@ class _SpecFile(Section):
     )
     multipliers: Any = None
     fit: Any = Field(default_factory=dict)
+    value: Any = Field(default_factory=dict)
 
 
 def read_spec(path: str | PathLike[str]) -> Spec:
@@ -200,7 +208,7 @@ def read_spec(path: str | PathLike[str]) -> Spec:
         value_range=value_range,
         rules=_rules(where, file.rules, columns),
         multipliers=_multipliers(where, file.multipliers, columns),
-        fit=_fit(where, file.fit, columns),
+        fit=_fit(where, file.fit, columns) | _value(where, file.value),
     )
     if not spec.rules and spec.multipliers is None:
         raise DataError(f"{path}: there are no rules. Give [[rules]] or [multipliers].")
@@ -295,6 +303,14 @@ def _fit(path: str, content: Any, columns: ColumnNames) -> dict[str, Any]:
     }
     given = {name: value for name, value in parameters.items() if value is not None}
     return given | ({"start": STARTS[section.start]} if section.start else {})
+
+
+def _value(path: str, content: Any) -> dict[str, Value]:
+    """What the value is called, if the file says it."""
+    where = f"{path}, [value]"
+    section = read_section(where, _ValueSection, content)
+    with found_in(where):
+        return {"value": Value(**section.model_dump())} if content else {}
 
 
 def _check(where: str, section: _FitSection) -> Any:

@@ -1,0 +1,56 @@
+"""What the value, its unit and an observation are called in certificates and reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from outrule.errors import refuse_argument
+from outrule.model.documents import STRICT
+
+LONGEST = 60  # characters
+
+
+@dataclass(frozen=True)
+class Value:
+    """What the value is called, so that a report speaks of euros and days.
+
+    Parameters
+    ----------
+    name : str
+        A plural, as in "completed trips".
+    unit : str
+        As in "euro". Without one, the values are so many of what ``name`` says.
+    observation : str
+        What one independent observation is called, as in "day". Default: the name of the cluster
+        column, or "instance".
+
+    Examples
+    --------
+    >>> Value("purchases", "euro").amount("0.43"), Value("completed trips").amount("0.43")
+    ('0.43 euro', '0.43 completed trips')
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str = "value"
+    unit: str = ""
+    observation: str = ""
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            word = getattr(self, entry.name)
+            good = isinstance(word, str) and word == word.strip() and len(word) <= LONGEST
+            if not good or (entry.name == "name" and not word):
+                expected = f"a str of at most {LONGEST} characters, without blanks around it"
+                raise refuse_argument(word, entry.name, "Value", expected)
+
+    def amount(self, figure: str) -> str:
+        """A number with what it counts."""
+        noun = self.unit or ("" if self == Value(observation=self.observation) else self.name)
+        return f"{figure} {noun}" if noun else figure
+
+    @property
+    def title(self) -> str:
+        """For an axis or a column: the name, and the unit if there is one."""
+        return f"{self.name}, {self.unit}" if self.unit else self.name
