@@ -110,10 +110,12 @@ def _summary(model: Model, instances: Instances) -> dict[str, Any]:
 
 def _shown(model: Model, summary: dict[str, Any], *, err: bool) -> str:
     from outrule.proof.answer import LABELS
+    from outrule.rules.descriptions import full_name
 
     low, high = model.value_range
     write = Figures.for_width((high - low) / 1_000)
-    labels = LABELS | {"best_rule": f"{LABELS['best_rule']} ({summary['best_rule']})"}
+    best = full_name(model.rules[model.best_rule], model.feature_names)
+    labels = LABELS | {"best_rule": f"{LABELS['best_rule']} ({best})"}
     rows = [(labels[name], write.plain(value)) for name, value in summary["values"].items()]
     title = f"{model.settings.value.title} in training"
     return (

@@ -17,6 +17,7 @@ from outrule.files import STANDARD
 if TYPE_CHECKING:
     from outrule import Certificate, Instances
     from outrule.model.model import Model
+    from outrule.proof.answer import Answer
     from outrule.proof.confidence import Estimate
 
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
@@ -114,22 +115,19 @@ def _shown(model: Model, certificate: Certificate, *, err: bool) -> str:
     from outrule.rules.descriptions import full_name
 
     names = {rule.name: full_name(rule, model.feature_names) for rule in model.rules}
-    return f"{printable(Answer(certificate, names).text)}\n{values_table(certificate, err=err)}"
+    answer = Answer(certificate, names)
+    return f"{printable(answer.text)}\n{values_table(answer, err=err)}"
 
 
-def values_table(
-    certificate: Certificate, paper: Estimate | None = None, *, err: bool = False
-) -> str:
+def values_table(answer: Answer, paper: Estimate | None = None, *, err: bool = False) -> str:
     """The value of the calibrated optimiser, and of all that it is compared with."""
-    from outrule.proof.answer import LABELS, Answer
+    from outrule.proof.answer import LABELS
 
-    write = Answer(certificate).figures
-    cells = []
+    write, found, cells = answer.figures, answer.certificate, []
     for name, label in LABELS.items():
-        found = paper if name == "paper" else getattr(certificate, name)
-        label += f" ({certificate.best_rule_name})" if name == "best_rule" else ""
-        if found is not None:
-            cells.append((label, write.plain(found.mean), write.interval(found._asdict())))
-    value = f"{certificate.value.title} on held-out data"
-    interval = f"{100 * certificate.confidence:g} % interval"
-    return drawn(("decisions by", value, interval), cells, err=err)
+        value = paper if name == "paper" else getattr(found, name)
+        label += f" ({answer.name(found.best_rule_name)})" if name == "best_rule" else ""
+        if value is not None:
+            cells.append((label, write.plain(value.mean), write.interval(value._asdict())))
+    title = f"{found.value.title} on held-out data"
+    return drawn(("decisions by", title, f"{answer.confidence} interval"), cells, err=err)

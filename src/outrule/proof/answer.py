@@ -108,7 +108,7 @@ class Answer:
         rules = "the rule" if len(found.rules) == 1 else f"best of {len(found.rules):,} rules"
         lines = [
             Line(
-                f"{rules} ({self._name(found.closest_rule)})",
+                f"{rules} ({self.name(found.closest_rule)})",
                 found.verdicts["rules"],
                 self._compare("rules", *found.rules),
             )
@@ -259,7 +259,7 @@ class Answer:
             f"gap {write.signed(found.gap)} ({least}; approximately "
             f"{write.interval(near._asdict(), '+')}) on "
             f"{count(found.n_observations, found.unit)}; closest rival: "
-            f"{self._name(found.closest_rival)}",
+            f"{self.name(found.closest_rival)}",
             self.margin,
             *([self.warning] if self.warning else []),
             self.next_step,
@@ -272,7 +272,8 @@ class Answer:
         words = self.certificate.value.amount(figure)
         return words if words == figure else f"{words} per {self.instance}"
 
-    def _name(self, rule: str) -> str:
+    def name(self, rule: str) -> str:
+        """How a rule is shown; plain and isotonic as they are."""
         return self.names.get(rule, rule)
 
     @property
@@ -304,7 +305,7 @@ class Answer:
         if not failed:
             return "the rule" if len(self.certificate.rules) == 1 else "some rule"
         first = min(failed, key=lambda rule: rule.difference.mean)
-        return f"the rule '{self._name(first.name)}'"
+        return f"the rule '{self.name(first.name)}'"
 
     @property
     def _leader(self) -> str:

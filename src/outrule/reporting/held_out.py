@@ -20,10 +20,12 @@ def values(summary: Facts) -> str:
     """The value of each way to decide, with its interval."""
     write, rows = figures(summary), summary["values"]
     means = {row["name"]: row["mean"] for row in rows}
+    best = summary["verdict"]["best_rule_name"]
+    rule = next((multiplied(row) for row in summary["rules"] if row["name"] == best), "")
 
     def label(row: Facts) -> str:
-        rule = f"<small>{text(summary['verdict']['best_rule_name'])}</small>"
-        return text(row["label"]) + (rule if row["name"] == "best_rule" else "")
+        more = f"<small>{text(best)}</small>{rule}" if row["name"] == "best_rule" else ""
+        return text(row["label"]) + more
 
     scale = Scale.from_zero(end for row in rows for end in _ends(row))
 

@@ -10,7 +10,7 @@ from typing import Any
 from outrule.rules.rules import Fixed, Multiplier, Rule
 
 LONGEST = 120  # characters of a description; text rules are shown whole
-FEW = 4  # items that a multiplier's description names
+FEW = 3  # items that a multiplier's description names
 NUMBERED = re.compile(r"multiplier (\d+|[0-9a-f]{8})")  # names that were not given by a person
 
 
