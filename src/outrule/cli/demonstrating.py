@@ -55,5 +55,5 @@ def demo(
         f"{count(sum(len(one.patches) for one in calibrator.model_.members), 'curve')} before the "
         f"loop, {count(len(calibrator.patches_), 'patch')} in it, "
         f"{calibrator.status_.value}\n"
-        f"certificate: {answer.text}"
+        f"{answer.text}"
     )

@@ -150,9 +150,9 @@ class _FitSection(Section):
 
 
 class _ValueSection(Section):
-    name: String = "value"
-    unit: str = Field("", description="a string")
-    observation: str = Field("", description="a string")
+    name: String = Value.name
+    unit: String | None = Field(None, description="a string")
+    observation: String | None = Field(None, description="a string")
 
 
 class _SpecFile(Section):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar
 
 from outrule.errors import refuse_argument
@@ -19,9 +19,9 @@ class Value:
     ----------
     name : str
         A plural, as in "completed trips".
-    unit : str
+    unit : str, optional
         As in "euro". Without one, the values are so many of what ``name`` says.
-    observation : str
+    observation : str, optional
         What one independent observation is called, as in "day". Default: the name of the cluster
         column, or "instance".
 
@@ -34,21 +34,24 @@ class Value:
     __pydantic_config__: ClassVar = STRICT
 
     name: str = "value"
-    unit: str = ""
-    observation: str = ""
+    unit: str | None = None
+    observation: str | None = None
 
     def __post_init__(self) -> None:
-        for entry in fields(self):
-            word = getattr(self, entry.name)
-            good = isinstance(word, str) and word == word.strip() and len(word) <= LONGEST
-            if not good or (entry.name == "name" and not word):
-                expected = f"a str of at most {LONGEST} characters, without blanks around it"
-                raise refuse_argument(word, entry.name, "Value", expected)
+        for name, word in vars(self).items():
+            good = isinstance(word, str) and word == word.strip() and 0 < len(word) <= LONGEST
+            if not good and (word is not None or name == "name"):
+                expected = f"a str of 1 to {LONGEST} characters, without blanks around it"
+                raise refuse_argument(word, name, "Value", expected)
+
+    @property
+    def noun(self) -> str:
+        """What a number counts: its unit, or so many of what the name says."""
+        return self.unit or ("" if self.name == Value.name else self.name)
 
     def amount(self, figure: str) -> str:
         """A number with what it counts."""
-        noun = self.unit or ("" if self == Value(observation=self.observation) else self.name)
-        return f"{figure} {noun}" if noun else figure
+        return f"{figure} {self.noun}" if self.noun else figure
 
     @property
     def title(self) -> str:

@@ -150,8 +150,7 @@ class Answer:
             interval = f"not significant: {interval}"
         if found.if_declared is not None:
             interval += f", if no {found.unit} can weigh more than {found.heaviest:g}"
-        noun, one = found.value.amount("").lstrip(), self.instance
-        noun += " " if noun else ""
+        noun, one = f"{found.value.noun} ".lstrip(), self.instance
         over = f"{noun}over the {count(found.n_instances, f'held-out {one}')}"
         lines = [
             Worth(self._scaled(1), f"{noun}per {one}", interval),
@@ -268,9 +267,8 @@ class Answer:
 
     def _amount(self, number: float, digits: int = 4) -> str:
         """So much per instance."""
-        figure = f"{number:.{digits}g}"
-        words = self.certificate.value.amount(figure)
-        return words if words == figure else f"{words} per {self.instance}"
+        value, figure = self.certificate.value, f"{number:.{digits}g}"
+        return f"{value.amount(figure)} per {self.instance}" if value.noun else figure
 
     def name(self, rule: str) -> str:
         """How a rule is shown; plain and isotonic as they are."""

@@ -158,14 +158,12 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         answer = Answer(self)
-        rows = [(line.verdict, f"{line.rival}: {line.words}") for line in answer.against]
-        rows += [("", f"{figure} {per} {more}") for figure, per, more in answer.worth]
         cells = "".join(
-            f"<tr><td><b>{verdict}</b></td><td style='text-align:left'>{html.escape(words)}</td>"
-            "</tr>"
-            for verdict, words in rows
+            f"<tr><td><b>{verdict}</b></td><td style='text-align:left'>{html.escape(rival)}</td>"
+            f"<td style='text-align:left'>{html.escape(words)}</td></tr>"
+            for rival, verdict, words in answer.against
         )
-        notes = [answer.margin, answer.warning, answer.next_step]
+        notes = [answer.worth_sentence, answer.margin, answer.warning, answer.next_step]
         return (
             f"<b>{answer.question}</b><br>{html.escape(answer.sentence)}<table>{cells}</table>"
             f"{'<br>'.join(html.escape(words) for words in notes if words)}"
