@@ -369,7 +369,7 @@ def test_the_report_says_what_the_terminal_says(folder, tmp_path):
     assert "euro per trip (95 % interval" in others[3]
     for part in others[3].partition(": ")[2].split(", +"):
         for words in part.removesuffix(")").split(" ("):
-            figure, _, per = words.lstrip("+").partition(" ")
+            figure, per = re.fullmatch(r"\+?([\d.,]+(?: %)?) (.*)", words).groups()
             assert figure in shown
             assert per in shown
     assert "m.json on later.csv" in shown

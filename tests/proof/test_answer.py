@@ -75,9 +75,9 @@ def test_the_words_of_a_certificate(certificate):
 
 
 def test_no_significant_improvement_is_called_so_beside_the_number(certificate):
-    first = Answer(changed(certificate, "pass", 0.02, -0.03, 0.07)).worth[0]
+    first = Answer(changed(certificate, "pass", 0.02, -0.03, 0.06)).worth[0]
     assert first.figure == "+0.020"
-    assert first.more == "not significant: 95 % interval -0.030 to +0.070"
+    assert first.more == "not significant: 95 % interval -0.030 to +0.060"
     assert Answer(changed(certificate, "pass", 0.2, 0.1, 0.3)).worth[0].more.startswith("95 %")
     worse = Answer(changed(certificate, "fail", -0.2, -0.3, -0.1)).worth[0]
     assert (worse.figure, worse.more) == ("-0.20", "95 % interval -0.30 to -0.10")
@@ -177,7 +177,7 @@ def test_rules_that_fail_only_together_are_not_named(certificate):
     verdicts = certificate.verdicts | {"rules": "fail"}
     found = replace(certificate, verdict="fail", verdicts=verdicts)
     assert "some rule is better by more than 0.1 than" in found.sentence
-    assert found.next_step.startswith("Next: keep some rule") is False
+    assert found.next_step.startswith("Next: keep the rules. Fit again")
 
 
 def test_undeclared_sizes_make_every_bound_conditional(certificate):

@@ -140,8 +140,8 @@ def test_a_narrow_lead_on_little_data_is_inconclusive_and_says_what_would_decide
     assert certificate.verdicts == {"rules": "inconclusive", "plain": "pass", "isotonic": "pass"}
     assert certificate.needed == certificate.n_observations + certificate.more
     words = str(certificate)
-    assert f"About {-(-certificate.more // 10) * 10} more instances would decide it" in words
-    enough = float(words.split("accept a margin of ")[1].split(".\n")[0])
+    assert f"about {-(-certificate.more // 10) * 10} more instances would decide it" in words
+    enough = float(words.split("accept a margin of ")[1].removesuffix("."))
     assert certificate.margin < -certificate.gap_lower <= enough < -1.1 * certificate.gap_lower
 
 

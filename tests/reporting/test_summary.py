@@ -284,7 +284,7 @@ def test_a_summary_has_no_address_of_memory(training, held_out):
     assert " at 0x" not in json.dumps(summarise(calibrator, other))
 
 
-def test_the_answer_is_that_of_the_certificate_with_longer_names(summary, certificate, calibrator):
+def test_the_answer_is_that_of_the_certificate_with_longer_names(summary, certificate):
     names = {rule.name: full_name(rule) for rule in RULES}
     answer, found = Answer(certificate, names, MINUS), summary["answer"]
     for name in ("question", "sentence", "margin", "warning", "next_step", "instance"):

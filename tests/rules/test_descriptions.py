@@ -13,10 +13,10 @@ from outrule.rules.descriptions import LONGEST, describe, full_name
     [
         ({"A": 0.5, "B": 1, "C": 0.25, "D": 1}, "A x0.5, C x0.25, others x1"),
         ({"A": 0.5, "B": 1}, "A x0.5, B x1"),
-        ({"A": 0.5, "B": 1, "C": 0.5}, "A x0.5, B x1, C x0.5"),
+        ({"A": 0.5, "B": 1, "C": 0.5}, "B x1, others x0.5"),
         ({"A": 2.0}, "every item x2"),
         ([0.5, 0.5, 0.5], "every item x0.5"),
-        ([1.0, 0.5, 1.0], "item 0 x1, item 1 x0.5, item 2 x1"),
+        ([1.0, 0.5, 1.0], "item 1 x0.5, others x1"),
         ([1.0, 0.5, 1.0, 1.0], "item 1 x0.5, others x1"),
         ([0, 1, 1, 1, 1, 3, 0.5, 0.75], "item 0 x0, item 5 x3, item 6 x0.5, 5 others x0.75 to x1"),
     ],

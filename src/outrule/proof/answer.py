@@ -313,7 +313,9 @@ class Answer:
         ahead["rules"] = min(rule.difference.mean for rule in found.rules)
         failed = [name for name, verdict in found.verdicts.items() if verdict == "fail"]
         first = min(failed, key=ahead.__getitem__)
-        return self._worst_rule if first == "rules" else RIVALS[first]
+        if first != "rules":
+            return RIVALS[first]
+        return "the rules" if self._worst_rule == "some rule" else self._worst_rule
 
 
 def _about(number: int, unit: str) -> str:
