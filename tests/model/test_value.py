@@ -40,12 +40,20 @@ def test_a_title_has_name_and_unit():
 
 
 @pytest.mark.parametrize(
-    "faulty",
-    [{"name": ""}, {"name": None}, {"unit": " euro"}, {"unit": 3}, {"observation": "x" * 61}],
+    ("name", "word"),
+    [
+        ("name", ""),
+        ("name", None),
+        ("unit", " euro"),
+        ("unit", 3),
+        ("unit", "eu\nro"),
+        ("unit", "\u202eorue"),
+        ("observation", "x" * 61),
+    ],
 )
-def test_what_is_no_short_word_is_refused(faulty):
-    with pytest.raises(ArgumentError, match=f"'{next(iter(faulty))}' argument of Value must be"):
-        Value(**faulty)
+def test_what_is_no_short_word_is_refused(name, word):
+    with pytest.raises(ArgumentError, match=f"'{name}' argument of Value must be"):
+        Value(**{name: word})
 
 
 def test_the_calibrator_takes_nothing_else():

@@ -236,3 +236,9 @@ def test_the_name_of_the_value_is_written_and_read_with_the_certificate(certific
 def test_every_value_has_one_label():
     assert set(LABELS) == {"plain", "best_rule", "isotonic", "calibrated", "paper", "oracle"}
     assert len(set(LABELS.values())) == len(LABELS)
+
+
+def test_a_difference_that_rounds_to_nothing_is_called_about_equal(certificate):
+    near = changed(certificate, "pass", -0.0001, -0.02, 0.02)
+    words = "about equal, at worst worse by 0.020, which is within the margin"
+    assert Answer(near).against[1].words == words

@@ -39,9 +39,9 @@ class Value:
 
     def __post_init__(self) -> None:
         for name, word in vars(self).items():
-            good = isinstance(word, str) and word == word.strip() and 0 < len(word) <= LONGEST
-            if not good and (word is not None or name == "name"):
-                expected = f"a str of 1 to {LONGEST} characters, without blanks around it"
+            good = isinstance(word, str) and word.isprintable() and 0 < len(word) <= LONGEST
+            if not (good and word == word.strip()) and (word is not None or name == "name"):
+                expected = f"a str of 1 to {LONGEST} printable characters, no blanks around them"
                 raise refuse_argument(word, name, "Value", expected)
 
     @property

@@ -123,9 +123,8 @@ class Answer:
         mean = min(rival.difference.mean for rival in rivals)
         lower = min(rival.lower for rival in rivals)
         size = write.plain(abs(mean))
-        words = (
-            f"{'better' if mean > 0 else 'worse'} by {size}" if size.strip("0.,") else "about equal"
-        )
+        word = ("better" if mean > 0 else "worse") if size.strip("0.,") else "about equal"
+        words = word if word == "about equal" else f"{word} by {size}"
         verdict = found.verdicts[kind]
         if verdict == "fail":
             limit = self._amount(found.margin)
@@ -133,7 +132,7 @@ class Answer:
         if lower >= 0:
             words += f", by at least {write.down(lower)}"
         else:
-            worst = "at worst by" if mean < 0 else "at worst worse by"
+            worst = "at worst by" if word == "worse" else "at worst worse by"
             words += f", {worst} {write.down(lower).removeprefix(self.minus)}"
         if verdict == "pass":
             return words if lower >= 0 else f"{words}, which is within the margin"

@@ -34,7 +34,7 @@ ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def report(
-    found: Mapping[str, Any] | Certificate,
+    summary: Mapping[str, Any] | Certificate,
     *,
     model: str = "",
     table: str = "",
@@ -48,7 +48,7 @@ def report(
 
     Parameters
     ----------
-    found : what :func:`outrule.summarise` returned, also after a round trip through JSON
+    summary : what :func:`outrule.summarise` returned, also after a round trip through JSON
         Or a Certificate, for a page without the rules' definitions, the training and the data.
     model, table : str
         What to call the model and the data: the names of their files, say.
@@ -63,7 +63,8 @@ def report(
     >>> report(outrule.summarise(calibrator, held_out)).splitlines()[:2]
     ['<!doctype html>', '<html lang="en">']
     """
-    summary = of_certificate(found) if isinstance(found, Certificate) else found
+    if isinstance(summary, Certificate):
+        summary = of_certificate(summary)
     summary = check_summary(summary, "report")
     about = _about(model, table, date or datetime.date.today())
     shown = dict(summary)
