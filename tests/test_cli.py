@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -322,7 +324,7 @@ def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
     command = ("certify", folder / "model.json", folder / "later.csv", "-o", certificate)
     result = run(*command)
     assert result.exit_code == 0
-    assert "pass: with 95 % confidence, the plain optimiser on the calibrated" in result.stdout
+    assert result.stdout.startswith("Deploy? Yes\npass: with 95 % confidence, the plain optimiser")
     assert "gap +0.0" in result.stdout
     for words in ("isotonic regression", "oracle", "95 % interval", "best rule in training"):
         assert words in result.stdout
@@ -332,6 +334,7 @@ def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
     write_table(trips(4, 30), tmp_path / "few.csv")
     few = run("certify", folder / "model.json", tmp_path / "few.csv", "-o", certificate)
     assert few.exit_code == 3
+    assert few.stdout.startswith("Deploy? Not yet\ninconclusive: there is too little data")
     assert "more instances would decide it" in few.stdout
     assert outrule.Certificate.from_json(certificate.read_text()).verdict == "inconclusive"
     turned = trips(5).with_columns(
@@ -340,7 +343,7 @@ def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
     write_table(turned, tmp_path / "turned.csv")
     result = run("certify", folder / "model.json", tmp_path / "turned.csv", "-o", certificate)
     assert result.exit_code == 1
-    assert "fail: with 95 % confidence, some rule is better by more than" in result.stdout
+    assert result.stdout.startswith("Deploy? No\nfail: with 95 % confidence, the rule 'the closest")
     assert outrule.Certificate.from_json(certificate.read_text()).verdict == "fail"
 
 
@@ -363,7 +366,9 @@ def test_certify_refuses_what_fit_has_seen_and_what_has_no_outcome(folder):
 def test_report_writes_a_page_or_prints_its_content(folder, tmp_path):
     model, later, page = folder / "model.json", folder / "later.csv", tmp_path / "report.html"
     result = run("report", model, later, "-o", page)
-    assert (result.exit_code, result.stdout) == (0, f"wrote {page}\n"), result.stderr
+    assert result.exit_code == 0, result.stderr
+    certified = run("certify", model, later).stdout
+    assert result.stdout == f"{certified}wrote {page}\n"
     assert page.read_text().lstrip().lower().startswith("<!doctype html")
     summary = json.loads(run("report", model, later, "--json").stdout)
     assert isinstance(summary, dict)
@@ -372,6 +377,31 @@ def test_report_writes_a_page_or_prints_its_content(folder, tmp_path):
     surer = json.loads(run("report", model, later, "--confidence", 0.99, "--json").stdout)
     assert surer["verdict"]["confidence"] == 0.99
     assert surer["verdict"]["gap_lower"] < summary["verdict"]["gap_lower"]
+
+
+def test_the_report_says_what_the_terminal_says(folder, tmp_path):
+    spec, model, page = tmp_path / "s.toml", tmp_path / "m.json", tmp_path / "page.html"
+    named = '[value]\nname = "sales"\nunit = "euro"\nobservation = "trip"\n'
+    spec.write_text(SPEC.replace("[[rules]]", f"{named}\n[[rules]]", 1))
+    fitted = run("fit", folder / "past.csv", "--spec", spec, "-o", model)
+    assert "sales, euro in training" in fitted.stdout
+    said = run("report", model, folder / "later.csv", "-o", page).stdout
+    lines = said.partition("┏")[0].splitlines()
+    html = unescape(page.read_text()).replace("\N{MINUS SIGN}", "-")
+    shown = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", html.split("<main>")[1]))
+    question, sentence, *others = lines
+    against = [line.strip().removeprefix("pass against ") for line in others[:3]]
+    for words in (question, *against[0].split(": "), *against[1].split(": "), others[-1]):
+        assert words in shown
+    assert sentence.removeprefix("pass: w") in shown
+    assert "euro per trip (95 % interval" in others[3]
+    for part in others[3].partition(": ")[2].split(", +"):
+        for words in part.removesuffix(")").split(" ("):
+            figure, per = re.fullmatch(r"\+?([\d.,]+(?: %)?) (.*)", words).groups()
+            assert figure in shown
+            assert per in shown
+    assert "m.json on later.csv" in shown
+    assert str(tmp_path) not in html
 
 
 def test_an_output_is_never_one_of_the_inputs(folder, tmp_path):
@@ -622,7 +652,7 @@ def test_the_demo_prints_a_table_or_a_certificate():
         "two arms",
         "predicted vs realised: ",
         "the paper's algorithm",
-        "certificate: pass",
+        "Deploy? Yes\npass: with 95 % confidence",
     ):
         assert words in people.stdout
     machine = run("demo", "two-arms", "--json")

@@ -209,3 +209,15 @@ def test_only_plots_need_matplotlib_and_they_say_how_to_install_it():
     assert done.returncode == 0, done.stderr
     message = "Plots need matplotlib, which is not installed. Run: pip install 'outrule[plots]'"
     assert done.stdout.splitlines() == 2 * [message]
+
+
+@pytest.mark.parametrize("plot", [plots.values, plots.predicted_vs_realised])
+def test_axes_of_values_show_zero_and_their_unit(plot, summary, ax):
+    value = {"name": "sales", "unit": "$", "observation": None}
+    named = summary | {"verdict": summary["verdict"] | {"value": value}}
+    assert plot(named, ax).get_xlim()[0] == 0
+    assert ax.get_xlabel() == r"sales, \$ per instance"
+
+
+def test_the_squared_error_starts_at_zero(summary, ax):
+    assert plots.rounds(summary, ax).get_ylim()[0] == 0

@@ -1,8 +1,65 @@
-"""Numbers agree with their nouns."""
+"""Numbers agree with their nouns, and have no more digits than their intervals support."""
 
-from outrule.words import count
+import math
+
+import pytest
+
+from outrule.words import Figures, count, listed, round_up
 
 
-def test_a_number_agrees_with_its_noun():
-    assert [count(n, "round") for n in (0, 1, 2_000)] == ["no rounds", "1 round", "2,000 rounds"]
-    assert count(2, "patch", "patches") == "2 patches"
+@pytest.mark.parametrize(
+    ("number", "noun", "words"),
+    [
+        (0, "round", "no rounds"),
+        (1, "day", "1 day"),
+        (2, "day", "2 days"),
+        (2, "patch", "2 patches"),
+        (1_200, "city", "1,200 cities"),
+        (3, "bus", "3 buses"),
+        (5, "box", "5 boxes"),
+    ],
+)
+def test_a_number_agrees_with_its_noun(number, noun, words):
+    assert count(number, noun) == words
+
+
+def test_words_are_listed():
+    assert (listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])) == (
+        "a",
+        "a and b",
+        "a, b and c",
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "up"), [(0.0, 0.0), (-1.0, 0.0), (0.0301, 0.031), (0.04, 0.04), (1234.0, 1300.0)]
+)
+def test_two_digits_are_never_too_few(number, up):
+    assert round_up(number) == up
+
+
+@pytest.mark.parametrize(
+    ("width", "number", "words"),
+    [
+        (0.001, 0.12345, "0.1235"),
+        (0.001, -0.00001, "0.0000"),
+        (1.0, 1234.56, "1,234.6"),
+        (900.0, -1234.56, "-1,235"),
+        (1e-6, 0.00012346, "0.0001235"),
+        (0.0, 0.5, "0.5000"),
+        (math.inf, 0.5, "0.5000"),
+    ],
+)
+def test_numbers_have_two_digits_of_their_interval(width, number, words):
+    assert Figures.for_width(width).plain(number) == words
+
+
+def test_a_lower_bound_is_never_rounded_up():
+    write = Figures(3)
+    assert (write.plain(0.0058), write.down(0.0058)) == ("0.006", "0.005")
+    assert write.down(-0.0121) == "-0.013"
+    assert [write.down(bound, "+") for bound in (0.005, 0.3, -0.03)] == [
+        "+0.005",
+        "+0.300",
+        "-0.030",
+    ]

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from outrule.calibration.loop import Round as Round, Status as Status
 
     # What describes a fit, runs it, and reads it back
+    from outrule.model.value import Value as Value
     from outrule.model.spec import Spec as Spec
     from outrule.model.spec_file import read_spec as read_spec
     from outrule.estimators.calibrator import DecisionCalibrator as DecisionCalibrator, load as load

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from outrule.errors import ArgumentError, check_number
+from outrule.reporting.markup import value_title
 from outrule.reporting.summary import check_summary
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def values(summary: Summary, ax: Axes | None = None) -> Axes:
     >>> calibrator = calibrator.fit(*outrule.worlds.two_arms(1_000, seed=0))
     >>> held_out = outrule.Instances.from_arrays(*outrule.worlds.two_arms(1_000, seed=1))
     >>> values(outrule.summarise(calibrator, held_out)).get_xlabel()
-    'value per held-out instance'
+    'value per instance'
     """
     rows = check_summary(summary, "values")["values"]
     ax = _axes(ax, len(rows))
@@ -58,7 +59,7 @@ def values(summary: Summary, ax: Axes | None = None) -> Axes:
         ours = row["name"] == "calibrated"
         _interval(ax, place, row, OURS if ours else OTHER, "D" if ours else "o")
     _name_rows(ax, [row["label"] for row in rows])
-    ax.set_xlabel("value per held-out instance")
+    _from_zero(ax, value_title(summary))
     return ax
 
 
@@ -79,7 +80,7 @@ def forest(summary: Summary, ax: Axes | None = None, limit: int = 50) -> Axes:
     _line(ax, 0.0)
     _line(ax, -summary["verdict"]["margin"], "margin")
     _name_rows(ax, [row["name"] for row in rows])
-    ax.set_xlabel(f"calibrated optimiser minus rule{note}")
+    ax.set_xlabel(_literal(f"calibrated optimiser minus rule, {value_title(summary)}{note}"))
     _legend_above(ax)
     return ax
 
@@ -116,7 +117,7 @@ def predicted_vs_realised(summary: Summary, ax: Axes | None = None) -> Axes:
         for x, filled, label in zip(ends, (False, True), labels, strict=True):
             _mark(ax, x, place, colour, "o", filled=filled, label=label)
     _name_rows(ax, [f"{when} calibration" for when in rows])
-    ax.set_xlabel("value per held-out instance")
+    _from_zero(ax, value_title(summary))
     _legend_above(ax)
     return ax
 
@@ -140,7 +141,8 @@ def rounds(summary: Summary, ax: Axes | None = None) -> Axes:
     other.plot(numbers, found, "s:" if dots else ":", label="violation", **style)
     limit = summary["model"]["threshold"]
     other.axhline(limit, color=SOFT, linewidth=1, linestyle="--", zorder=0, label="threshold")
-    other.set_ylim(bottom=0)
+    for axes in (ax, other):
+        axes.set_ylim(bottom=0)
     ax.set(xlabel="round of training", ylabel="squared error")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     other.set_ylabel("absolute violation")
@@ -206,6 +208,18 @@ def _line(ax: Axes, x: float, name: str = "", *, named: bool = True) -> None:
     ax.axvline(x, color=SOFT, linewidth=1, linestyle=style, zorder=0, label=label)
 
 
+def _from_zero(ax: Axes, name: str) -> None:
+    """An axis of values with its title; it shows zero, so that lengths are in proportion."""
+    low, high = ax.get_xlim()
+    ax.set_xlim(min(low, 0.0), max(high, 0.0))
+    ax.set_xlabel(_literal(name))
+
+
+def _literal(words: str) -> str:
+    """A dollar sign does not start a formula."""
+    return words.replace("$", r"\$")
+
+
 def _legend_above(ax: Axes, lines: Sequence[Artist] | None = None) -> None:
     """A legend where it hides nothing."""
     drawn = ax.get_legend_handles_labels()[0] if lines is None else list(lines)
@@ -214,10 +228,10 @@ def _legend_above(ax: Axes, lines: Sequence[Artist] | None = None) -> None:
 
 
 def _name_rows(ax: Axes, names: Sequence[str]) -> None:
-    """Names from top to bottom, literally: a dollar sign in them does not start a formula."""
+    """Names from top to bottom, as they are."""
     short = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names]
     ax.set_yticks(range(len(names)))
-    ax.set_yticklabels([name.replace("$", r"\$") for name in short])
+    ax.set_yticklabels([_literal(name) for name in short])
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
     for side in ("top", "right", "left"):

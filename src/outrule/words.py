@@ -1,11 +1,29 @@
 """Wording that messages, terminal output and the report share."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+MOST_DECIMALS = 12
 
 
-def count(number: int, one: str, more: str = "") -> str:
-    """A number with its noun: 1 round, 2 rounds, no rounds."""
-    return f"{f'{number:,}' if number else 'no'} {one if number == 1 else more or one + 's'}"
+def count(number: int, noun: str) -> str:
+    """A number with its noun: 1 round, 2 patches, no days."""
+    return f"{f'{number:,}' if number else 'no'} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """More than one of it: days, cities, boxes."""
+    if noun.endswith("y") and noun[-2:-1] not in ("a", "e", "o", "u"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def listed(words: Sequence[str]) -> str:
+    """A, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def round_up(number: float) -> float:
@@ -18,3 +36,36 @@ def round_up(number: float) -> float:
         return max(number, 0.0)
     unit = 10.0 ** (math.floor(math.log10(number)) - 1)
     return float(f"{math.ceil(number / unit - 1e-9) * unit:.2g}")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Writes numbers with so many decimals; ``minus`` is the sign of negative ones."""
+
+    decimals: int
+    minus: str = "-"
+
+    @classmethod
+    def for_width(cls, width: float, minus: str = "-") -> Figures:
+        """No more digits than an interval of this width supports: two of its own.
+
+        >>> Figures.for_width(0.027).plain(0.04283)
+        '0.043'
+        """
+        decimals = 1 - math.floor(math.log10(width)) if 0 < width < math.inf else 4
+        return cls(min(max(decimals, 0), MOST_DECIMALS), minus)
+
+    def plain(self, number: float, sign: str = "") -> str:
+        rounded = round(number, self.decimals) + 0.0  # no minus zero
+        return f"{rounded:{sign},.{self.decimals}f}".replace("-", self.minus)
+
+    def signed(self, number: float) -> str:
+        return self.plain(number, "+")
+
+    def down(self, number: float, sign: str = "") -> str:
+        """A lower bound, which is never rounded up."""
+        unit = 10.0**self.decimals
+        return self.plain(math.floor(number * unit + 1e-6) / unit, sign)
+
+    def interval(self, row: Mapping[str, float], sign: str = "") -> str:
+        return f"{self.plain(row['lower'], sign)} to {self.plain(row['upper'], sign)}"

@@ -118,7 +118,10 @@ CASES = {
         outrule.TopK(2),
         [TILT],
         wide,
-        {"check": outrule.FreshBatches(30, 0.9, early_exit=False)},
+        {
+            "check": outrule.FreshBatches(30, 0.9, early_exit=False),
+            "value": outrule.Value("purchases", "euro", "day"),
+        },
     ),
     "PartitionMatroid": (outrule.PartitionMatroid([0, 0, 1, 1, 2, 2]), [TILT], arrays, {}),
     "GraphicMatroid": (outrule.GraphicMatroid.complete(4), [TILT], arrays, {}),

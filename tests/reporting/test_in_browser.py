@@ -24,7 +24,7 @@ FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 )
-PHONE, DESK = 375, 1280
+PHONE, DESK = 390, 1280
 pytestmark = pytest.mark.skipif(not BROWSER, reason="there is no chromium in PATH")
 
 
@@ -109,6 +109,34 @@ def test_the_page_never_scrolls_sideways(visit, small, large, scheme):
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.locator("h1").is_visible()
+
+
+def test_nothing_is_cut_on_a_phone(visit, small, large):
+    for address in (small, large):
+        page = visit(address, PHONE)
+        page.evaluate("document.querySelectorAll('details').forEach(e => e.open = true)")
+        cut = page.evaluate(
+            "[...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth)"
+            ".map(e => e.getAttribute('aria-label'))"
+        )
+        assert cut == []
+        outside = page.evaluate(
+            "[...document.querySelectorAll('main td, main th, main dd, main p, main li')]"
+            f".filter(e => e.getBoundingClientRect().right > {PHONE} + .5).length"
+        )
+        assert outside == 0
+        title = (
+            "getComputedStyle(document.querySelector('#values-table td:last-child'), '::before')"
+        )
+        assert "interval" in page.evaluate(f"{title}.content")
+
+
+def test_the_answer_is_on_the_first_screen(visit, small):
+    for width in (PHONE, DESK):
+        page = visit(small, width)
+        for words in ("h1", ".against li:last-child"):
+            box = page.locator(words).bounding_box()
+            assert box["y"] + box["height"] <= 1.2 * 800
 
 
 def test_names_that_look_like_scripts_are_text(visit, small):

@@ -1,12 +1,14 @@
 """The report: one page that is well formed, loads nothing, escapes everything and stays small."""
 
 import copy
+import datetime
 import hashlib
 import json
 import re
 import warnings
 from base64 import b64encode
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib.resources import files
 
@@ -17,9 +19,10 @@ from hypothesis import given, strategies as st
 import outrule
 from letter import algorithm_one
 from outrule import ArgumentError, BestAction, DataError, Fixed, Instances
+from outrule.proof.answer import RIVALS
 from outrule.reporting import SECTIONS, report
 from outrule.reporting.charts import Scale
-from outrule.reporting.markup import Figures
+from outrule.reporting.markup import figures
 from outrule.reporting.summary import summarise
 from outrule.reporting.training import ROUNDS, thinned
 
@@ -74,6 +77,13 @@ def summary():
 
 
 @pytest.fixture(scope="module")
+def certificate():
+    calibrator = algorithm_one(BestAction(), [Fixed(0, EVIL), Fixed(1)], 0.2)
+    draws = [np.random.default_rng(seed).random((2, 300, 3)) for seed in (0, 1)]
+    return outrule.certify(calibrator.fit(*draws[0]), *draws[1])
+
+
+@pytest.fixture(scope="module")
 def html(summary):
     return report(summary)
 
@@ -122,7 +132,7 @@ def test_no_id_stands_twice_and_every_reference_has_a_target(page):
 def test_landmarks_and_headings_are_right(page):
     for tag in ("header", "nav", "main", "footer", "h1"):
         assert len(page.all(tag)) == 1
-    assert len(page.all("h2")) == len(SECTIONS)
+    assert len(page.all("h2")) == len(SECTIONS) + 1  # the appendix
     for table in page.all("table"):
         assert table["id"].endswith("-table")
     assert len(page.all("caption")) == len(page.all("table"))
@@ -184,26 +194,109 @@ def test_the_same_summary_gives_the_same_page_also_through_json(summary, html):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "word"), [("pass", "Pass"), ("inconclusive", "Inconclusive"), ("fail", "Fail")]
+    ("verdict", "word"), [("pass", "Yes"), ("inconclusive", "Not yet"), ("fail", "No")]
 )
-def test_the_verdict_is_a_word_an_icon_and_a_colour(summary, verdict, word):
-    html = report(summary | {"verdict": summary["verdict"] | {"verdict": verdict}})
+def test_the_answer_is_a_word_an_icon_and_a_colour(certificate, verdict, word):
+    other = replace(certificate, verdict=verdict, verdicts=dict.fromkeys(RIVALS, verdict))
+    html = report(other, model="model.json")
     assert f'<section id="verdict" class="verdict {verdict}"' in html
-    assert f'<h1 id="verdict-title">{word}</h1>' in html
-    assert f"<title>{word} · outrule report</title>" in html
+    assert f'<h1 id="verdict-title">Deploy? {word}</h1>' in html
+    assert f"<title>Deploy? {word} · model.json · outrule report</title>" in html
     assert html.count('class="icon"') == 1
+    assert html.count(f'<li class="{verdict}"><b>{verdict}</b>') == 3
+
+
+def test_the_first_screen_says_everything_that_a_manager_asks(summary):
+    date = datetime.date(2026, 5, 2)
+    html = report(summary, model="m.json", table="later.csv", date=date)
+    first = Page(html.split("<main>")[1].split("</section>")[0] + "</section>")
+    shown = " ".join("".join(first.texts).split())
+    found = summary["answer"]
+    about = "m.json on later.csv · 2026-05-02 · 300 instances · 2,400 items · 95\N{NO-BREAK SPACE}%"
+    assert " ".join(about.split()) in shown
+    for words in (found["question"], found["sentence"], found["next_step"], found["margin"][1:]):
+        assert " ".join(words.split()) in shown
+    for line in (*found["against"], *found["worth"]):
+        for words in line.values():
+            assert " ".join(words.split()) in shown
+
+
+def test_a_warning_is_shown_and_clusters_are_counted(summary):
+    answer = summary["answer"] | {"warning": "Mind the margin."}
+    clusters = summary["verdict"] | {"n_observations": 12, "unit": "day"}
+    html = report(summary | {"answer": answer, "verdict": clusters})
+    assert "Mind the margin." in html
+    assert "· 12 days ·" in html
+
+
+def test_the_appendix_comes_after_what_supports_the_answer(html):
+    places = [html.index(f'<section id="{name}"') for name in SECTIONS]
+    assert places == sorted(places)
+    assert html.index('id="realised"') < html.index(">Appendix<") < html.index('id="violations"')
+
+
+def test_a_certificate_alone_gives_the_sections_it_knows(certificate):
+    page = Page(report(certificate))
+    known = ["verdict", "values", "forest", "realised", "violations", "reading"]
+    assert [section["id"] for section in page.all("section")] == known
+    assert [link["href"] for link in page.all("a")[1:]] == [f"#{name}" for name in known[1:]]
+
+
+def test_every_picture_has_a_title_for_its_axis(summary, large):
+    value = {"name": "sales", "unit": "<euro>", "observation": None}
+    named = summary | {"verdict": summary["verdict"] | {"value": value}}
+    html = report(named)
+    pictures = re.findall(r'<th scope="col" class="picture">(.*?)</th>', html)
+    assert len(pictures) == 5
+    assert all(re.match(r'<span class="name">[^<]+</span>', head) for head in pictures)
+    assert "sales, &lt;euro&gt; per instance" in html
+    for figure in re.findall(r"<figure.*?</figure>", report(large), re.S):
+        assert len(re.findall(r'<span class="name">[^<]+</span>', figure)) == 2
+
+
+def test_bars_and_values_start_at_zero(summary, html):
+    part = html.split('id="values-table"')[1].split("</table>")[0]
+    assert part.count('<rect class="bar" x="0%"') == len(summary["values"])
+    assert '<i class="start" style="left:0%">0.0</i>' in part
+    assert "left:0%" in html.split('id="realised-table"')[1].split("</table>")[0]
+
+
+@given(st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 6)), max_size=9))
+def test_a_scale_from_zero_holds_zero_and_all_numbers(numbers):
+    scale = Scale.from_zero(numbers)
+    assert scale.low < scale.high
+    for number in (0.0, *numbers):
+        assert 0 <= scale.share(number) <= 1
+    if min(numbers, default=0.0) >= 0:
+        assert scale.low == 0
+
+
+def test_a_multiplier_shows_what_it_multiplies_beside_its_number(summary, html):
+    row = summary["rules"][2]
+    assert row["name"] == "multiplier 0"
+    assert html.count(f"multiplier 0<small>{row['text']}</small>") >= 2
+
+
+@pytest.mark.parametrize(
+    ("faulty", "name"),
+    [({"model": 3}, "model"), ({"table": None}, "table"), ({"date": "x"}, "date")],
+)
+def test_what_is_no_name_and_no_date_is_refused(summary, faulty, name):
+    with pytest.raises(ArgumentError, match=f"'{name}' argument of report must be a"):
+        report(summary, **faulty)
 
 
 def test_every_figure_of_a_rule_stands_in_its_row(summary, html):
-    write = Figures(4)
+    write = figures(summary)
     for row in summary["rules"][2:]:
         (cells,) = re.findall(
-            rf'<tr><th scope="row">{row["name"]}</th>(.*?)</tr>', html.split('id="forest-table"')[1]
+            rf'<tr><th scope="row">{row["name"]}<small>.*?</th>(.*?)</tr>',
+            html.split('id="forest-table"')[1],
         )[:1]
-        for figure in (*row["difference"].values(), row["value"]):
-            assert re.search(rf"<td>{re.escape(write.signed(figure))}</td>", cells) or (
-                write.plain(figure) in cells
-            )
+        near = row["difference"]
+        shown = [write.signed(near["mean"]), write.down(near["lower"], "+")]
+        shown += [write.signed(near["upper"]), write.plain(row["value"])]
+        assert re.findall(r"<td>(.*?)</td>", cells) == shown
 
 
 def test_a_model_of_a_thousand_rules_stays_below_two_megabytes(large):
@@ -305,17 +398,3 @@ def test_large_numbers_are_marked_with_a_power_of_ten():
 
 def test_rounds_are_marked_with_whole_numbers():
     assert [tick.label for tick in Scale(0, 2).ticks(whole=True)] == ["0", "1", "2"]
-
-
-@pytest.mark.parametrize(
-    ("width", "number", "words"),
-    [
-        (1.0, 0.12345, "0.1235"),
-        (1.0, -0.00001, "0.0000"),
-        (1_000.0, 1234.56, "1,234.6"),
-        (1e6, -1234.56, "\N{MINUS SIGN}1,235"),
-        (0.001, 0.00012346, "0.0001235"),
-    ],
-)
-def test_numbers_have_the_decimals_their_range_asks_for(width, number, words):
-    assert Figures.of({"data": {"value_range": [0.0, width]}}).plain(number) == words

@@ -26,7 +26,10 @@ from outrule import (
     Reweight,
     certify,
 )
-from outrule.reporting.summary import check_summary, definition, summarise
+from outrule.proof.answer import Answer
+from outrule.reporting.charts import MINUS
+from outrule.reporting.summary import check_summary, of_certificate, summarise
+from outrule.rules.descriptions import describe, full_name
 
 WORLD = outrule.worlds.Quadratic(4, seed=0)
 RULES = (
@@ -106,8 +109,9 @@ def test_the_verdict_is_that_of_the_certificate(summary, certificate):
     found = summary["verdict"]
     for name in ("verdict", "epsilon", "margin", "confidence", "gap", "gap_lower", "closest_rule"):
         assert found[name] == getattr(certificate, name)
-    for name in ("needed", "more", "n_instances", "n_observations", "unit", "verdicts", "warning"):
+    for name in ("needed", "more", "n_instances", "n_observations", "unit", "verdicts"):
         assert found[name] == getattr(certificate, name)
+    assert found["value"] == vars(certificate.value)
     assert found["approximate"]["gap"] == certificate.approximate["gap"]._asdict()
     assert found["improvement"] == certificate.improvement._asdict()
 
@@ -280,45 +284,31 @@ def test_a_summary_has_no_address_of_memory(training, held_out):
     assert " at 0x" not in json.dumps(summarise(calibrator, other))
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [
-        (Multiplier([1.0, 0.5]), "times 1, 0.5"),
-        (Multiplier({"x": 0.25, "y": 1}), "times 0.25 (x), 1 (y)"),
-        (Fixed("x"), "item x"),
-        (Reweight("near", lambda view: view.predictions), "<lambda>"),
-    ],
-)
-def test_a_rule_is_described(rule, words):
-    assert words in definition(rule)
+def test_the_answer_is_that_of_the_certificate_with_longer_names(summary, certificate):
+    names = {rule.name: full_name(rule) for rule in RULES}
+    answer, found = Answer(certificate, names, MINUS), summary["answer"]
+    for name in ("question", "sentence", "margin", "warning", "next_step", "instance"):
+        assert found[name] == getattr(answer, name)
+    assert found["against"] == [line._asdict() for line in answer.against]
+    assert found["worth"] == [line._asdict() for line in answer.worth]
+    assert summary["decimals"] == answer.figures.decimals
+    assert [row["text"] for row in summary["rules"]] == [describe(rule) for rule in RULES]
 
 
-def test_a_rule_of_text_is_shown_whole():
-    words = "CASE WHEN pickup_km > 3 THEN 0.5 * score ELSE score END" + " + 0 * score" * 20
-    assert definition(outrule.Reweight("no long pickups", words)) == words
+def test_a_certificate_knows_a_part_of_the_summary(summary, certificate):
+    part = of_certificate(certificate)
+    assert set(summary) - set(part) == {"rounds", "ledger", "data", "model"}
+    for name in ("verdict", "values", "rivals", "violations", "promises", "squared_error"):
+        assert part[name] == summary[name]
+    assert check_summary(part, "report") is part
 
 
-def test_a_long_vector_is_shortened():
-    assert len(definition(Multiplier(np.full(1_000, 0.25)))) == 120
-
-
-def test_the_sentence_says_what_the_verdict_means(calibrator, held_out, certificate):
-    def sentence(plain="pass", **changes):
-        verdicts = dict.fromkeys(("rules", "plain", "isotonic"), changes["verdict"])
-        other = replace(certificate, verdicts=verdicts | {"plain": plain}, **changes)
-        return summarise(calibrator, held_out, other)["verdict"]["sentence"]
-
-    assert sentence(verdict="pass").startswith("With 95 % confidence, the plain optimiser")
-    failed = sentence(verdict="fail")
-    assert "some rule is better by more than 0.02, and isotonic regression is better than" in failed
-    both = sentence("fail", verdict="fail")
-    assert "the original predictions and isotonic regression are better than" in both
-    open_one = sentence(verdict="inconclusive", needed=2_234)
-    assert "every one of the 14 rules and isotonic regression, minus at most 0.02" in open_one
-    assert "About 1,300 more instances would decide it" in open_one
-    assert "cannot be said" in sentence(verdict="inconclusive", needed=None)
-    asked = sentence(verdict="inconclusive", if_declared="pass")
-    assert "if that is the largest possible, the verdict is pass." in asked
+def test_columns_of_a_frame_name_the_items():
+    frame = pl.DataFrame(np.random.default_rng(0).random((200, 4)), list("abcd"))
+    rules = [Multiplier([1, 1, 0.5, 1])]
+    calibrator = algorithm_one(BestAction(), rules, 0.2).fit(frame, np.ones((200, 4)))
+    held = Instances.from_arrays(np.full((50, 4), 0.5), np.ones((50, 4)))
+    assert summarise(calibrator, held)["rules"][0]["text"] == "c x0.5, others x1"
 
 
 def test_a_given_certificate_makes_the_same_summary(calibrator, held_out, certificate, summary):

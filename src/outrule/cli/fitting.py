@@ -12,7 +12,7 @@ import outrule
 from outrule.cli.files import check_output, finish
 from outrule.cli.talking import drawn, printable, say, waiting
 from outrule.files import STANDARD
-from outrule.words import count
+from outrule.words import Figures, count
 
 if TYPE_CHECKING:
     from outrule import Instances
@@ -67,9 +67,10 @@ def fit(
             summary["stability"] = asdict(stability)
     for words in summary["warnings"]:
         say(f"Warning: {printable(words)}", err=True)
-    shown = json.dumps(summary, indent=1) if as_json else _shown(summary, err=output == STANDARD)
-    if stability is not None and not as_json:
+    shown = _shown(model, summary, err=output == STANDARD)
+    if stability is not None:
         shown += f"\n{stability}"
+    shown = json.dumps(summary, indent=1) if as_json else shown
     then = f". Next: outrule certify {output} LATER_TABLE -o certificate.json"
     finish(to_text(model), output, shown, as_json=as_json, then=then)
 
@@ -120,15 +121,20 @@ def _summary(model: Model, instances: Instances) -> dict[str, Any]:
     }
 
 
-def _shown(summary: dict[str, Any], *, err: bool) -> str:
-    best = f"best rule ({summary['best_rule']})"
-    labels = ("plain optimiser, original predictions", best, "plain optimiser, outrule")
-    values = (f"{value:.4f}" for value in summary["values"].values())
-    rows = zip(labels, values, strict=True)
+def _shown(model: Model, summary: dict[str, Any], *, err: bool) -> str:
+    from outrule.proof.answer import LABELS
+    from outrule.rules.descriptions import full_name
+
+    low, high = model.value_range
+    write = Figures.for_width((high - low) / 1_000)
+    best = full_name(model.rules[model.best_rule], model.feature_names)
+    labels = LABELS | {"best_rule": f"{LABELS['best_rule']} ({best})"}
+    rows = [(labels[name], write.plain(value)) for name, value in summary["values"].items()]
+    title = f"{model.settings.value.title} in training"
     return (
         f"{count(summary['rules'], 'rule')}, {count(summary['instances'], 'instance')}, "
         f"{count(summary['rows'], 'row')}\n{count(summary['rounds'], 'round')}, "
-        f"{count(summary['patches'], 'patch', 'patches')}, {summary['status']}\n"
+        f"{count(summary['patches'], 'patch')}, {summary['status']}\n"
         f"{summary['reached']}\n"
-        f"{drawn(('decisions by', 'value in training'), rows, err=err)}"
+        f"{drawn(('decisions by', title), rows, err=err)}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,7 @@ from outrule.files import STANDARD
 if TYPE_CHECKING:
     from outrule import Certificate, Instances
     from outrule.model.model import Model
+    from outrule.proof.answer import Answer
     from outrule.proof.confidence import Estimate
 
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
@@ -54,8 +56,8 @@ def certify(
     """
     check_output(output, (model, table), as_json=as_json)
     with waiting("certifying"):
-        _, _, found = _certify(model, table, confidence, max_weight)
-    shown = f"{printable(str(found))}\n{values_table(found, err=output == STANDARD)}"
+        fitted, _, found = _certify(model, table, confidence, max_weight)
+        shown = _shown(fitted, found, err=output == STANDARD)
     finish(found.to_json(), output, found.to_json() if as_json else shown, as_json=as_json)
     raise typer.Exit(EXIT[found.verdict])
 
@@ -70,8 +72,9 @@ def report(
 ) -> None:
     """Write an HTML page about a model.
 
-    It judges the model on data it has not seen, and shows the verdict, every rule, predicted vs
-    realised value, and what calibration changed. The page is one file and loads nothing else.
+    It judges the model on data it has not seen. The page says whether to deploy it, against whom
+    it was judged and how much it is worth, and below that shows every rule, predicted vs realised
+    value, and what calibration changed. It is one file and loads nothing else.
 
     \b
     outrule report model.json later.parquet -o report.html
@@ -82,9 +85,11 @@ def report(
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
     check_output(output, (model, table), as_json=as_json)
     with waiting("writing the report"):
-        summary = outrule.summarise(*_certify(model, table, confidence, max_weight))
-        page = outrule.report(summary)
-    finish(page, output, json.dumps(summary, indent=1) if as_json else "", as_json=as_json)
+        fitted, instances, found = _certify(model, table, confidence, max_weight)
+        summary = outrule.summarise(fitted, instances, found)
+        page = outrule.report(summary, model=_file_name(model), table=_file_name(table))
+        shown = _shown(fitted, found, err=output == STANDARD)
+    finish(page, output, json.dumps(summary, indent=1) if as_json else shown, as_json=as_json)
 
 
 def _certify(
@@ -100,22 +105,29 @@ def _certify(
     )
 
 
-def values_table(
-    certificate: Certificate, paper: Estimate | None = None, *, err: bool = False
-) -> str:
+def _file_name(path: str) -> str:
+    return "standard input" if path == STANDARD else Path(path).name
+
+
+def _shown(model: Model, certificate: Certificate, *, err: bool) -> str:
+    """What the first screen of the report says, and the values."""
+    from outrule.proof.answer import Answer
+    from outrule.rules.descriptions import full_name
+
+    names = {rule.name: full_name(rule, model.feature_names) for rule in model.rules}
+    answer = Answer(certificate, names)
+    return f"{printable(answer.text)}\n{values_table(answer, err=err)}"
+
+
+def values_table(answer: Answer, paper: Estimate | None = None, *, err: bool = False) -> str:
     """The value of the calibrated optimiser, and of all that it is compared with."""
-    rows = {
-        "plain optimiser, original predictions": certificate.plain,
-        f"best rule in training ({certificate.best_rule_name})": certificate.best_rule,
-        "plain optimiser, isotonic regression": certificate.isotonic,
-        "plain optimiser, outrule": certificate.calibrated,
-        "plain optimiser, the paper's algorithm": paper,
-        "oracle that knows the outcomes": certificate.oracle,
-    }
-    cells = [
-        (words, f"{found.mean:.4f}", f"{found.lower:.4f} to {found.upper:.4f}")
-        for words, found in rows.items()
-        if found is not None
-    ]
-    interval = f"{100 * certificate.confidence:g} % interval"
-    return drawn(("decisions by", "value on held-out data", interval), cells, err=err)
+    from outrule.proof.answer import LABELS
+
+    write, found, cells = answer.figures, answer.certificate, []
+    for name, label in LABELS.items():
+        value = paper if name == "paper" else getattr(found, name)
+        label += f" ({answer.name(found.best_rule_name)})" if name == "best_rule" else ""
+        if value is not None:
+            cells.append((label, write.plain(value.mean), write.interval(value._asdict())))
+    title = f"{found.value.title} on held-out data"
+    return drawn(("decisions by", title, f"{answer.confidence} interval"), cells, err=err)

@@ -20,6 +20,10 @@ instance = "trip"
 prediction = "score"
 outcome = "completed"
 
+[value]
+name = "completed trips"
+observation = "trip"
+
 # What the company runs today. A weight replaces the score; a choice replaces the optimiser.
 [[rules]]
 name = "no long pickups"

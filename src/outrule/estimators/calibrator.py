@@ -32,6 +32,7 @@ from outrule.model.fitting import check_batchwise, first_batch, fit_model, next_
 from outrule.model.model import Model
 from outrule.model.settings import OWNER, Settings
 from outrule.model.spec import Spec
+from outrule.model.value import Value
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule, check_rules
 from outrule.types import Floats
@@ -72,6 +73,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         The optimiser on the predictions, and on their isotonic regression, are tests as the rules
         are: the result is at least as good as they are, too. On training data the regression is
         cross-fitted; on new data it is ``isotonic_``. ``()`` for Algorithm 1 to the letter.
+    value : Value, optional
+        What certificates and reports call the value: ``Value("purchases", "euro")``.
     n_jobs : int, optional
         Threads; default and -1: all cores. The result is the same for any number.
 
@@ -123,6 +126,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         max_rounds: int | None = None,
         random_state: int | None = None,
         rivals: Sequence[str] = RIVALS,
+        value: Value | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.problem = problem
@@ -134,6 +138,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         self.max_rounds = max_rounds
         self.random_state = random_state
         self.rivals = rivals
+        self.value = value
         self.n_jobs = n_jobs
 
     @threads.as_asked
@@ -248,7 +253,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
 
     def settings(self) -> Settings:
         """The parameters, checked and with defaults filled in."""
-        optional = ("check", "step", "max_rounds", "random_state")
+        optional = ("check", "step", "max_rounds", "random_state", "value")
         given = {name: value for name in optional if (value := getattr(self, name)) is not None}
         rules = check_rules(self.rules, OWNER)
         # scikit-learn's defaults are never instances, so the class stands for its defaults.

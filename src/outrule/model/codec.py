@@ -29,9 +29,11 @@ from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
 from outrule.files import write_text
+from outrule.model import value as values
 from outrule.model.documents import STRICT, damaged, read_document
 from outrule.model.model import Model
 from outrule.model.settings import Settings
+from outrule.model.value import Value
 from outrule.problems import given, matchings, matroids, one_item
 from outrule.problems.contract import Problem
 from outrule.rules import rules
@@ -40,10 +42,10 @@ from outrule.rules.rules import Rule
 FORMAT = 1
 KINDS: dict[str, type] = {
     name: kind
-    for module in (one_item, matroids, matchings, given, rules, check, isotonic, cross_fit)
+    for module in (one_item, matroids, matchings, given, rules, check, isotonic, cross_fit, values)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and is_dataclass(kind) and not inspect.isabstract(kind)
-    if issubclass(kind, (Problem, Rule, check.Check, check.Step, Isotonic, CrossFit))
+    if issubclass(kind, (Problem, Rule, check.Check, check.Step, Isotonic, CrossFit, Value))
 }
 PARAMETERS = [field.name for field in fields(Settings)]
 
@@ -92,6 +94,7 @@ class ModelFile(BaseModel):
     max_rounds: int | None
     random_state: int | None
     rivals: tuple[str, ...] = ()
+    value: dict[str, Any] | None = None
     tolerance: Positive
     k: PositiveInt
     n_items: PositiveInt | None
@@ -234,6 +237,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         "check": check.Check,
         "step": check.Step,
         "start": Isotonic | CrossFit,
+        "value": Value,
     }
     decoded: dict[str, Any] = {
         name: _decode(content, kind, functions)

@@ -12,6 +12,7 @@ from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
 from outrule.calibration.rivals import RIVALS
 from outrule.errors import ArgumentError, check_number, refuse_argument
+from outrule.model.value import Value
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule, check_rules
 
@@ -32,6 +33,7 @@ class Settings:
     max_rounds: int | None = None
     random_state: int | None = None
     rivals: tuple[str, ...] = RIVALS
+    value: Value = field(default_factory=Value)
 
     @property
     def generator(self) -> np.random.Generator:
@@ -44,6 +46,7 @@ class Settings:
             ("check", Check, "FreshBatches(...), PrivateReuse(...) or Reuse(...)"),
             ("step", Step, "FixedStep() or LineSearch()"),
             ("start", Isotonic | CrossFit | None, "CrossFit(), Isotonic() or None"),
+            ("value", Value, 'Value(...), such as Value("purchases", "euro")'),
         ):
             if not isinstance(getattr(self, name), kind):
                 raise refuse_argument(getattr(self, name), name, OWNER, expected)

@@ -31,6 +31,7 @@ from outrule.model.sections import (
     short,
 )
 from outrule.model.spec import Multipliers, Spec, problem_columns
+from outrule.model.value import Value
 from outrule.problems.contract import Problem
 from outrule.problems.matchings import Assignment, GreedyMatching, Matching
 from outrule.problems.matroids import GraphicMatroid, PartitionMatroid, TopK
@@ -147,6 +148,12 @@ class _FitSection(Section):
     )
 
 
+class _ValueSection(Section):
+    name: String = Value.name
+    unit: String | None = Field(None, description="a string")
+    observation: String | None = Field(None, description="a string")
+
+
 class _SpecFile(Section):
     epsilon: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="a number greater than 0"
@@ -160,6 +167,7 @@ class _SpecFile(Section):
     )
     multipliers: Any = None
     fit: Any = Field(default_factory=dict)
+    value: Any = Field(default_factory=dict)
 
 
 def read_spec(path: str | PathLike[str]) -> Spec:
@@ -198,7 +206,7 @@ def read_spec(path: str | PathLike[str]) -> Spec:
         value_range=value_range,
         rules=_rules(where, file.rules, columns),
         multipliers=_multipliers(where, file.multipliers, columns),
-        fit=_fit(where, file.fit, columns),
+        fit=_fit(where, file.fit, columns) | _value(where, file.value),
     )
     if not spec.rules and spec.multipliers is None:
         raise DataError(f"{path}: there are no rules. Give [[rules]] or [multipliers].")
@@ -293,6 +301,14 @@ def _fit(path: str, content: Any, columns: ColumnNames) -> dict[str, Any]:
     }
     given = {name: value for name, value in parameters.items() if value is not None}
     return given | ({"start": STARTS[section.start]} if section.start else {})
+
+
+def _value(path: str, content: Any) -> dict[str, Value]:
+    """What the value is called, if the file says it."""
+    where = f"{path}, [value]"
+    section = read_section(where, _ValueSection, content)
+    with found_in(where):
+        return {"value": Value(**section.model_dump())} if content else {}
 
 
 def _check(where: str, section: _FitSection) -> Any:

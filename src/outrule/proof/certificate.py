@@ -16,10 +16,10 @@ from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
+from outrule.proof.answer import RIVALS
 from outrule.proof.confidence import Estimate, Observations, Range, student
 from outrule.proof.statement import (
     FORMAT,
-    RIVALS,
     Certificate as Certificate,
     Promise,
     RivalResult,
@@ -250,7 +250,8 @@ class _Evaluation:
             needed=needed(every, verdicts, if_declared),
             n_instances=len(self.instances),
             n_observations=observations.n,
-            unit=unit_of(self.instances),
+            unit=model.settings.value.observation or unit_of(self.instances),
+            value=model.settings.value,
             max_weight=self.max_weight,
             heaviest=float(observations.total.max()),
             improvement=gain.interval(self.delta / 2),

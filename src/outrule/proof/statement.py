@@ -9,19 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
+import outrule
 from outrule import files
 from outrule.model.documents import STRICT, damaged, read_document
+from outrule.model.value import Value
+from outrule.proof.answer import Answer
 from outrule.proof.confidence import Estimate
-from outrule.words import round_up
 
 FORMAT = 1
 Verdict = Literal["pass", "inconclusive", "fail"]
-OURS = "the plain optimiser on the calibrated predictions"
-RIVALS = {
-    "rules": "every rule",
-    "plain": "the plain optimiser on the original predictions",
-    "isotonic": "isotonic regression",
-}
 
 
 @dataclass(frozen=True)
@@ -84,6 +80,7 @@ class Certificate:
     needed : about how many observations would decide an inconclusive verdict
     margin : the model's epsilon, given or reached
     n_observations, unit : clusters, or instances; and what to call one
+    value : what the value and its unit are called
     improvement : value over that of the plain optimiser on the original predictions
     plain, calibrated, oracle, isotonic, best_rule : values; ``best_rule`` was picked in training
     approximate : cluster-robust t intervals of gap, improvement and values; not for finite n
@@ -108,6 +105,7 @@ class Certificate:
     n_instances: int
     n_observations: int
     unit: str
+    value: Value
     max_weight: float | None
     heaviest: float
     improvement: Estimate
@@ -141,62 +139,34 @@ class Certificate:
         return self.margin / abs(self.best_rule.mean) if self.best_rule.mean else None
 
     @property
-    def warning(self) -> str | None:
-        """What to mind about the margin, if anything."""
-        stake = abs(self.best_rule.mean - self.plain.mean)
-        if self.margin <= stake:
-            return None
-        return (
-            f"The margin of {self.margin:g} is larger than what is at stake: the best rule and the "
-            f"plain optimiser on the original predictions differ by {stake:.2g}. A smaller epsilon "
-            "makes the verdict mean more."
-        )
+    def sentence(self) -> str:
+        """What the verdict means."""
+        return Answer(self).sentence
 
     @property
-    def sentence(self) -> str:
-        """What the verdict means, in one or two sentences."""
-        sure, margin = f"With {100 * self.confidence:g} % confidence", f"{self.margin:g}"
-        if self.verdict == "pass":
-            rivals = f"{_every(self)}, {RIVALS['plain']} and {RIVALS['isotonic']}"
-            return f"{sure}, {OURS} is at least as good as {rivals}, minus at most {margin}."
-        if self.verdict == "fail":
-            return f"{sure}, {_better(self)} than {OURS}."
-        if self.if_declared is not None:
-            return _ask(self)
-        words = [_every(self) if name == "rules" else RIVALS[name] for name in _open(self)]
-        return (
-            f"There is too little data to say whether {OURS} is at least as good as "
-            f"{_listed(words, 'and')}, minus at most {margin}. {_next(self)}"
-        )
+    def warning(self) -> str | None:
+        """What to mind about the margin, if anything."""
+        return Answer(self).warning
+
+    @property
+    def next_step(self) -> str:
+        """What to do now."""
+        return Answer(self).next_step
 
     def __str__(self) -> str:
-        share = "" if self.margin_share is None else f", {_percent(self.margin_share)} of the best"
-        share += " rule's value" if share else ""
-        near = self.approximate["gap"]
-        least = f"at least {self.gap_lower:+.4f}"
-        if self.if_declared is not None:
-            least += f" if no {self.unit} can weigh more than {self.heaviest:g}"
-        lines = [
-            f"{self.verdict}: {self.sentence[0].lower()}{self.sentence[1:]}",
-            f"gap {self.gap:+.4f} ({least}; approximately {near.lower:+.4f} "
-            f"to {near.upper:+.4f}) on {counted(self.n_observations, self.unit)}; closest rival: "
-            f"{self.closest_rival}",
-            f"margin {self.margin:g}{share}",
-        ]
-        return "\n".join([*lines, *([self.warning] if self.warning else [])])
+        return Answer(self).text
 
     def _repr_html_(self) -> str:
-        rows = [
-            (RIVALS[name].removeprefix("the "), verdict) for name, verdict in self.verdicts.items()
-        ]
+        answer = Answer(self)
         cells = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{verdict}</td></tr>" for name, verdict in rows
+            f"<tr><td><b>{verdict}</b></td><td style='text-align:left'>{html.escape(rival)}</td>"
+            f"<td style='text-align:left'>{html.escape(words)}</td></tr>"
+            for rival, verdict, words in answer.against
         )
-        gap = f"{self.gap:+.4f}, at least {self.gap_lower:+.4f}"
+        notes = [answer.worth_sentence, answer.margin, answer.warning, answer.next_step]
         return (
-            f"<table><caption><b>{self.verdict}</b>: {html.escape(self.sentence)}</caption>"
-            f"<tr><th>against</th><th>verdict</th></tr>{cells}<tr><td>gap</td><td>{gap}</td></tr>"
-            "</table>"
+            f"<b>{answer.question}</b><br>{html.escape(answer.sentence)}<table>{cells}</table>"
+            f"{'<br>'.join(html.escape(words) for words in notes if words)}"
         )
 
     def to_json(self) -> str:
@@ -206,6 +176,13 @@ class Certificate:
     def save(self, path: str | Path) -> None:
         """Write the JSON; the file is complete, or it is not there."""
         files.write_text(Path(path), self.to_json())
+
+    def report(self, path: str | Path) -> None:
+        """Write an HTML page of what the certificate knows; the file is complete, or not there.
+
+        :func:`outrule.summarise` and :func:`outrule.report` also show the rules and the training.
+        """
+        files.write_text(Path(path), outrule.report(self))  # a layer above, so by its public name
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
@@ -219,72 +196,3 @@ class Certificate:
 def weakest(verdicts: Iterable[Verdict]) -> Verdict:
     """Fail if one fails; pass if all pass."""
     return min(verdicts, key=["fail", "inconclusive", "pass"].index)
-
-
-def counted(number: int, noun: str) -> str:
-    """1 day, 2 days."""
-    if number == 1:
-        return f"1 {noun}"
-    if noun.endswith("y") and noun[-2:-1] not in ("a", "e", "o", "u"):
-        noun = f"{noun[:-1]}ie"
-    elif noun.endswith(("s", "x", "ch", "sh")):
-        noun += "e"
-    return f"{number:,} {noun}s"
-
-
-def _every(certificate: Certificate) -> str:
-    n = len(certificate.rules)
-    return "the rule" if n == 1 else f"every one of the {n:,} rules"
-
-
-def _better(certificate: Certificate) -> str:
-    failed = [name for name, verdict in certificate.verdicts.items() if verdict == "fail"]
-    words = [RIVALS[name] for name in failed if name != "rules"]
-    parts = []
-    if "rules" in failed:
-        some = "the rule" if len(certificate.rules) == 1 else "some rule"
-        parts.append(f"{some} is better by more than {certificate.margin:g}")
-    if words:
-        parts.append(f"{_listed(words, 'and')} {'is' if len(words) == 1 else 'are'} better")
-    return ", and ".join(parts)
-
-
-def _open(certificate: Certificate) -> list[str]:
-    return [name for name, found in certificate.verdicts.items() if found == "inconclusive"]
-
-
-def _next(certificate: Certificate) -> str:
-    """What would decide an inconclusive verdict."""
-    enough = round_up(max(-certificate.gap_lower, 0.0))
-    accept = f"accept a margin of {enough:g}" if enough > certificate.margin else ""
-    if certificate.more is None:
-        words = "How many more observations would decide it cannot be said from these."
-        return f"{words} To pass on these, {accept}." if accept else words
-    more = _about(certificate.more, certificate.unit)
-    return f"{more} would decide it{', or ' + accept if accept else ''}."
-
-
-def _ask(certificate: Certificate) -> str:
-    """The request for a bound on weights that vary."""
-    unit, heaviest = certificate.unit, certificate.heaviest
-    what = "weight of one" if unit == "instance" else f"size (or total weight) of one {unit}"
-    return (
-        f"Nothing can be certified before the largest possible {what} is declared, because rare "
-        f"large ones could change everything: set max_weight. The largest seen is {heaviest:g}; if "
-        f"that is the largest possible, the verdict is {certificate.if_declared}."
-    )
-
-
-def _about(number: int, unit: str) -> str:
-    digits = max(0, len(str(number)) - 2)
-    rounded = -(-number // 10**digits) * 10**digits
-    more = counted(rounded, unit).split(" ", 1)
-    return f"About {more[0]} more {more[1]}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
-
-
-def _listed(words: list[str], last: str) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"

@@ -1,5 +1,6 @@
 """The HTML report. Not called ``report``, because ``outrule.report`` is the function below."""
 
+import datetime
 import hashlib
 import json
 from base64 import b64encode
@@ -8,35 +9,50 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from outrule.errors import refuse_argument
+from outrule.proof.statement import Certificate
 from outrule.reporting import cards, held_out, training
+from outrule.reporting.answer import answer
 from outrule.reporting.markup import text
-from outrule.reporting.summary import check_summary
+from outrule.reporting.summary import check_summary, of_certificate
 
-# The sections after the verdict: their ids, their links in the header, and what writes them.
+# The sections after the answer: their ids, their links in the header, what writes them, and the
+# part of the summary that they need.
 SECTIONS = {
-    "values": ("Values", held_out.values),
-    "forest": ("Rules", held_out.forest),
-    "violations": ("Violations", held_out.violations),
-    "realised": ("Predicted vs realised", held_out.realised),
-    "rounds": ("Rounds", training.rounds),
-    "ledger": ("Patches", training.ledger),
-    "cards": ("Data and model", cards.cards),
-    "reading": ("How to read this page", cards.reading),
+    "values": ("Values", held_out.values, "values"),
+    "forest": ("Rules", held_out.forest, "rules"),
+    "realised": ("Predicted vs realised", held_out.realised, "promises"),
+    "violations": ("Violations", held_out.violations, "violations"),
+    "rounds": ("Rounds", training.rounds, "rounds"),
+    "ledger": ("Patches", training.ledger, "ledger"),
+    "cards": ("Data and model", cards.cards, "data"),
+    "reading": ("How to read this page", cards.reading, "answer"),
 }
+APPENDIX = "violations"  # the first section of it
 # Characters that could end a script element, or a line of old JavaScript, are escaped.
 ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
-def report(summary: Mapping[str, Any]) -> str:
-    """One self-contained HTML page of what :func:`outrule.summarise` found.
+def report(
+    summary: Mapping[str, Any] | Certificate,
+    *,
+    model: str = "",
+    table: str = "",
+    date: datetime.date | None = None,
+) -> str:
+    """One self-contained HTML page that answers "Deploy?", and shows what supports the answer.
 
     It loads nothing: style, script, pictures and the summary itself (as JSON, with at most 500
-    rounds) are inside, and it shows everything without scripts too. The same summary gives the
+    rounds) are inside, and it shows everything without scripts too. The same arguments give the
     same page.
 
     Parameters
     ----------
-    summary : the dict that ``summarise`` returned, also after a round trip through JSON
+    summary : what :func:`outrule.summarise` returned, also after a round trip through JSON
+        Or a Certificate, for a page without the rules' definitions, the training and the data.
+    model, table : str
+        What to call the model and the data: the names of their files, say.
+    date : datetime.date; default today
 
     Examples
     --------
@@ -47,22 +63,46 @@ def report(summary: Mapping[str, Any]) -> str:
     >>> report(outrule.summarise(calibrator, held_out)).splitlines()[:2]
     ['<!doctype html>', '<html lang="en">']
     """
+    if isinstance(summary, Certificate):
+        summary = of_certificate(summary)
     summary = check_summary(summary, "report")
-    shown = {**summary, "rounds": training.thinned(summary["rounds"])}
+    about = _about(model, table, date or datetime.date.today())
+    shown = dict(summary)
+    if "rounds" in summary:
+        shown["rounds"] = training.thinned(summary["rounds"])
     data = json.dumps(shown, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     script = _part("page.js")
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    sections = [held_out.verdict(summary), *(write(summary) for _, write in SECTIONS.values())]
+    links, sections = [], [answer(summary, about)]
+    for name, (link, write, part) in SECTIONS.items():
+        if name == APPENDIX:
+            sections.append('<h2 class="appendix">Appendix</h2>')
+        if part in summary:
+            links.append(f'<a href="#{name}">{link}</a>')
+            sections.append(write(summary))
     return Template(_part("page.html")).substitute(
-        title=text(f"{summary['verdict']['verdict'].capitalize()} · outrule report"),
+        title=text(" · ".join([summary["answer"]["question"], *about[:1], "outrule report"])),
         library=text(summary["library"]),
         style=_part("page.css"),
         hash=f"'sha256-{digest}'",
-        links="\n".join(f'<a href="#{name}">{link}</a>' for name, (link, _) in SECTIONS.items()),
+        links="\n".join(links),
         body="\n".join(sections),
         data=data.translate(ESCAPES),
         script=script,
     )
+
+
+def _about(model: Any, table: Any, date: Any) -> list[str]:
+    """What was judged, and when."""
+    for name, value, kind, expected in (
+        ("model", model, str, "a str"),
+        ("table", table, str, "a str"),
+        ("date", date, datetime.date, "a datetime.date or None"),
+    ):
+        if not isinstance(value, kind):
+            raise refuse_argument(value, name, "report", expected)
+    judged = f"{model} on {table}" if model and table else model or table
+    return [*([judged] if judged else []), f"{date:%Y-%m-%d}"]
 
 
 def _part(name: str) -> str:

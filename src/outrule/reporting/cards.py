@@ -3,14 +3,49 @@
 from typing import Any
 
 from outrule.reporting.charts import MINUS
-from outrule.reporting.markup import Facts, Figures, Html, code, section, terms, text
+from outrule.reporting.markup import Facts, Html, code, figures, section, terms, text
 from outrule.reporting.tables import Column, table
-from outrule.words import count
+from outrule.words import Figures, count
+
+READING = {
+    "Value": "The sum of the outcomes of the items a decision takes, as a mean per instance. More "
+    "is better. With weights, means are weighted, and a total is the mean times the number of "
+    "instances.",
+    "Verdict": "Pass: with the stated confidence the plain optimiser on the calibrated predictions "
+    "is at least as good as every rule, the plain optimiser on the original predictions and "
+    "isotonic regression, minus at most the margin, and is not significantly worse than the last "
+    "two. Fail: some rule is better by more than the margin, or one of the last two is better. "
+    "Inconclusive: there is too little data to say, or sizes vary and no bound on them is "
+    "declared.",
+    "Margin": "How far below the best rule is acceptable, in the units of the value: the epsilon "
+    "that was asked for, or what the training data support.",
+    "Gap": "The smallest difference to a rival, and the smallest of their lower bounds. The true "
+    "gap is the difference to one rival, so the bound needs no correction for their number.",
+    "Difference to a rule": "Value of the calibrated optimiser minus that of the rule, on the same "
+    "instances. The interval is shared over all rivals: all lower bounds hold at once, and all "
+    "upper bounds. A pass rests on the lower bound for the rule alone; if all rules pass, that "
+    "holds for all of them together.",
+    "Intervals": "Bounds by betting, valid for any number of independent observations: instances, "
+    "or whole clusters where the data have them. Those labelled approximate, and those of the "
+    "violations, are the usual cluster-robust t intervals: narrower, and good for many "
+    "observations.",
+    "Violation": "Outcome minus prediction, summed over what a rule (or the optimiser itself) "
+    "chooses, as a mean per instance. Zero means unbiased. If no violation is larger than the "
+    "tolerance, no rule can be worth more than the optimiser by more than the margin.",
+    "Predicted vs realised": "What the optimiser's own choices were predicted to be worth, and "
+    "what they were worth. Choosing the largest predictions favours those that are too large: the "
+    "winner's curse. After calibration the two should agree.",
+    "Best rule": "Picked by its value in training, as one would pick it in practice; on held-out "
+    "data another rule may be better. The verdict compares with every rule.",
+    "Oracle": "The optimiser on the outcomes themselves: a ceiling that no prediction reaches.",
+    "Limits": "The figures hold for data like these held-out instances. That none of them was used "
+    "in training is not checked, except that the exact training data are not accepted.",
+}
 
 
 def cards(summary: Facts) -> str:
     """The held-out data, the model, and its rules."""
-    write = Figures.of(summary)
+    write = figures(summary)
     columns = [
         Column("Rule", lambda row: text(row["name"]), "text"),
         Column("Kind", lambda row: text(row["kind"]), "word"),
@@ -68,7 +103,7 @@ def _model(model: Facts, write: Figures) -> dict[str, Any]:
         "Start": model["start"],
         "Status": f"{model['status']}: {model['status_sentence']}",
         "Training": model["reached"],
-        "Rounds": f"{model['n_rounds']:,}{most}, {count(model['n_patches'], 'patch', 'patches')}",
+        "Rounds": f"{model['n_rounds']:,}{most}, {count(model['n_patches'], 'patch')}",
         "Seed": "none" if model["random_state"] is None else model["random_state"],
         "Library": f"outrule {model['library']}",
         "Fingerprint": code(model["fingerprint"]),
@@ -76,7 +111,6 @@ def _model(model: Facts, write: Figures) -> dict[str, Any]:
     }
 
 
-def reading(summary: Facts) -> str:
+def reading(_: Facts) -> str:
     """What the terms mean."""
-    pairs = {row["term"]: row["text"] for row in summary["reading"]}
-    return section("reading", "How to read this page", "", terms(pairs, "reading"))
+    return section("reading", "How to read this page", "", terms(READING, "reading"))

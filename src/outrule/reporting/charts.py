@@ -49,6 +49,14 @@ class Scale:
             margin = abs(high) / 2 or 1.0
         return cls(low - margin, high + margin)
 
+    @classmethod
+    def from_zero(cls, numbers: Iterable[float]) -> Scale:
+        """The scale that these numbers and zero fit on, so that lengths are in proportion."""
+        shown = [0.0, *numbers]
+        low, high = min(shown), max(shown)
+        margin = MARGIN * (high - low) or 1.0
+        return cls(low - margin if low < 0 else 0.0, high + margin if high > 0 or not low else 0.0)
+
     def share(self, number: float) -> float:
         return (number - self.low) / (self.high - self.low)
 
@@ -95,7 +103,7 @@ class Scale:
         """A bar from zero."""
         start, end = sorted((self.share(0.0), self.share(number)))
         ends = f'x="{per_cent(start)}%" width="{per_cent(end - start)}%"'
-        return f'<rect {ends} y="20%" height="60%"/>'
+        return f'<rect class="bar" {ends} y="20%" height="60%"/>'
 
 
 def css_class(kind: str) -> str:
@@ -125,18 +133,29 @@ def level(kind: str, share: float) -> str:
 
 
 def chart(
-    title: str, words: str, across: Scale, up: Scale, drawn: Iterable[str], attributes: str = ""
+    title: str,
+    words: str,
+    axes: tuple[str, str],
+    scales: tuple[Scale, Scale],
+    drawn: Iterable[str],
+    attributes: str = "",
 ) -> str:
-    """A figure over whole numbers, described by ``words``; its lines stretch, its text does not."""
+    """A figure over whole numbers, described by ``words``; its lines stretch, its text does not.
+
+    ``axes`` are the titles of the scales across and up.
+    """
+    across, up = scales
     ticks = up.ticks()
     grid = "".join(level("grid", tick.share) for tick in ticks)
     labels = "".join(tick.at("bottom") for tick in ticks)
     width = max(len(tick.label) for tick in ticks)
     below = "".join(tick.at("left") for tick in across.ticks(whole=True))
+    below_title, up_title = (f'<span class="name">{escape(name)}</span>' for name in axes)
     return (
-        f"<figure{attributes}>\n<figcaption>{escape(title)}</figcaption>\n"
+        f"<figure{attributes}>\n<figcaption>{escape(title)}</figcaption>\n{up_title}"
         f'<div class="plot" role="img" aria-label="{escape(words)}">'
         f'<div class="up" style="width:{width + 1}ch">{labels}</div>'
         f'<div class="canvas"><svg viewBox="0 0 {SIDE} {SIDE}" preserveAspectRatio="none">'
-        f'{grid}{"".join(drawn)}</svg></div><div class="across">{below}</div></div>\n</figure>'
+        f'{grid}{"".join(drawn)}</svg></div><div class="across">{below}{below_title}</div></div>\n'
+        "</figure>"
     )

@@ -1,45 +1,15 @@
-"""The sections about held-out data: verdict, values, rules, violations, predicted vs realised."""
+"""The sections about held-out data: values, rules, violations, predicted vs realised."""
 
 from collections.abc import Sequence
 
+from outrule.model.value import Value
+from outrule.proof.answer import RIVALS
 from outrule.reporting.charts import PER_CENT, Scale, chart, level, path
-from outrule.reporting.markup import Facts, Figures, Html, legend, section, terms, text
+from outrule.reporting.markup import Facts, figures, legend, section, text, value_title
 from outrule.reporting.tables import FOLDED, Column, picture, table
-from outrule.words import count
+from outrule.words import Figures
 
-ICONS = {  # a tick, a question mark, a cross
-    "pass": '<path d="M15 25l7 7 12-15"/>',
-    "inconclusive": '<path d="M18.5 19.5a5.5 5.5 0 1 1 8 4.9q-2.5 1.3-2.5 4M24 33.5v.1"/>',
-    "fail": '<path d="M17 17l14 14M31 17l-14 14"/>',
-}
 OPTIMISER = "the optimiser itself"
-
-
-def verdict(summary: Facts) -> str:
-    """The verdict, large, with the numbers it is based on."""
-    found, write = summary["verdict"], Figures.of(summary)
-    word, gap, gain = found["verdict"], write.signed(found["gap"]), found["improvement"]
-    added = write.signed(gain["mean"])
-    observations = count(found["n_observations"], "observation")
-    if found["n_observations"] != found["n_instances"]:
-        observations += f" of {count(found['n_instances'], 'instance')}"
-    tiles = {
-        "Gap to the closest rival": _tile(gap, f"at least {write.signed(found['gap_lower'])}"),
-        "Gain over the plain optimiser": _tile(added, write.interval(gain, "+")),
-        "Tolerated margin": _tile(write.plain(found["margin"]), "below the best rule"),
-        "Confidence": _tile(_confidence(summary), f"on {observations}"),
-    }
-    return (
-        f'<section id="verdict" class="verdict {word}" aria-labelledby="verdict-title">\n'
-        f'<svg class="icon" viewBox="0 0 48 48" aria-hidden="true"><circle cx="24" cy="24" '
-        f'r="22"/>{ICONS[word]}</svg>\n'
-        f'<div><h1 id="verdict-title">{word.capitalize()}</h1>\n'
-        f"<p>{text(found['sentence'])}</p></div>\n{terms(tiles, 'tiles')}\n</section>"
-    )
-
-
-def _tile(figure: str, more: str) -> Html:
-    return Html(f"<b>{figure}</b> <span>{more}</span>")
 
 
 def _confidence(summary: Facts) -> str:
@@ -48,36 +18,43 @@ def _confidence(summary: Facts) -> str:
 
 def values(summary: Facts) -> str:
     """The value of each way to decide, with its interval."""
-    write, rows = Figures.of(summary), summary["values"]
+    write, rows = figures(summary), summary["values"]
     means = {row["name"]: row["mean"] for row in rows}
+    best = summary["verdict"]["best_rule_name"]
+    rule = next((multiplied(row) for row in summary["rules"] if row["name"] == best), "")
 
     def label(row: Facts) -> str:
-        rule = f"<small>{text(summary['model']['best_rule'])}</small>"
-        return text(row["label"]) + (rule if row["name"] == "best_rule" else "")
+        more = f"<small>{text(best)}</small>{rule}" if row["name"] == "best_rule" else ""
+        return text(row["label"]) + more
 
-    scale = Scale.over(end for row in rows for end in _ends(row))
+    scale = Scale.from_zero(end for row in rows for end in _ends(row))
+
+    def draw(row: Facts) -> str:
+        return scale.bar(row["mean"]) + scale.interval(row)
+
     columns = [
         Column("Decided by", label, "text"),
-        picture(scale, scale.interval, guide=means["calibrated"]),
+        picture(scale, draw, value_title(summary), guide=means["calibrated"]),
         Column("Value", lambda row: write.plain(row["mean"])),
         Column(f"{_confidence(summary)} interval", write.interval),
     ]
     return section(
         "values",
         "What the decisions are worth",
-        _gain(summary["verdict"]["improvement"], means, write),
+        _gain(summary, means, write),
         table("values", "Value of each way to decide", columns, rows, marked="calibrated"),
-        note="Mean value per held-out instance. Each line is a separate confidence interval.",
+        note="Means over the held-out data. Each line is a separate confidence interval.",
     )
 
 
-def _gain(gain: Facts, means: Facts, write: Figures) -> str:
+def _gain(summary: Facts, means: Facts, write: Figures) -> str:
     """What calibration brought, and whether something simpler brings more."""
+    gain, value = summary["verdict"]["improvement"], Value(**summary["verdict"]["value"])
     mean, clear = gain["mean"], gain["lower"] > 0 or gain["upper"] < 0
     share = f" ({100 * abs(mean) / means['plain']:.1f}{PER_CENT})" if means["plain"] > 0 else ""
     words = (
-        f"Calibration {'adds' if mean > 0 else 'costs'} {write.plain(abs(mean))} per instance"
-        f"{share} compared with the plain optimiser on the original predictions"
+        f"Calibration {'adds' if mean > 0 else 'costs'} {value.amount(write.plain(abs(mean)))} per "
+        f"{summary['answer']['instance']}{share} compared with {RIVALS['plain']}"
     )
     most = means["oracle"] - means["plain"]
     if clear and mean > 0 and most > 0:  # an inexact optimiser may have less
@@ -94,7 +71,7 @@ def _gain(gain: Facts, means: Facts, write: Figures) -> str:
 
 def forest(summary: Facts) -> str:
     """Every rule and rival against the calibrated optimiser, the closest first."""
-    write, margin = Figures.of(summary), summary["verdict"]["margin"]
+    write, margin = figures(summary), summary["verdict"]["margin"]
     signed = write.signed
     rivals = [*summary["rivals"], *summary["rules"]]
     rows = sorted(rivals, key=lambda row: row["difference"]["mean"])
@@ -107,10 +84,10 @@ def forest(summary: Facts) -> str:
         return line + scale.dot(mean, "" if row["verdict"] == "pass" else "hollow")
 
     columns = [
-        Column("Rival", lambda row: text(_rival(row)), "text"),
-        picture(scale, draw, zero=0.0, margin=-margin),
+        Column("Rival", lambda row: text(_rival(row)) + multiplied(row), "text"),
+        picture(scale, draw, _differences(summary), zero=0.0, margin=-margin),
         Column("Difference", lambda row: signed(row["difference"]["mean"]), order="ascending"),
-        Column("At least", lambda row: signed(row["difference"]["lower"])),
+        Column("At least", lambda row: write.down(row["difference"]["lower"], "+")),
         Column("At most", lambda row: signed(row["difference"]["upper"])),
         Column("Its value", lambda row: write.plain(row["value"])),
         Column("Verdict", lambda row: text(row["verdict"]), "word"),
@@ -126,12 +103,22 @@ def forest(summary: Facts) -> str:
         "Against every rule and rival",
         _closest(rows, write),
         legend(signs),
-        _overview(rows, scale, margin) if len(rows) > FOLDED else "",
+        _overview(rows, scale, margin, _differences(summary)) if len(rows) > FOLDED else "",
         table("forest", "Difference to every rival", columns, rows, "rivals"),
         note="Value of the calibrated optimiser minus that of the rival, on the same instances. "
         f"All lower bounds hold simultaneously with {_confidence(summary)} confidence, and so do "
         "all upper bounds.",
     )
+
+
+def multiplied(row: Facts) -> str:
+    """What a multiplier multiplies, in small."""
+    shown = row.get("kind") == "Multiplier"
+    return f"<small>{text(row['text'])}</small>" if shown else ""
+
+
+def _differences(summary: Facts) -> str:
+    return f"difference in {value_title(summary)}"
 
 
 def _rival(row: Facts) -> str:
@@ -142,7 +129,7 @@ def _ends(row: Facts) -> tuple[float, float]:
     return row["lower"], row["upper"]
 
 
-def _overview(rows: Sequence[Facts], up: Scale, margin: float) -> str:
+def _overview(rows: Sequence[Facts], up: Scale, margin: float, name: str) -> str:
     """All rules in one picture, where the table would be long."""
     across = Scale(0, len(rows))
     lower, mean, upper = (
@@ -156,7 +143,8 @@ def _overview(rows: Sequence[Facts], up: Scale, margin: float) -> str:
         path("curve", mean),
     ]
     title = f"All {len(rows):,} rivals at a glance, the closest first"
-    return chart(title, f"{title}; the table has the numbers.", across, up, drawn)
+    words, names = f"{title}; the table has the numbers.", ("rivals, the closest first", name)
+    return chart(title, words, names, (across, up), drawn)
 
 
 def _closest(rows: Sequence[Facts], write: Figures) -> str:
@@ -166,7 +154,7 @@ def _closest(rows: Sequence[Facts], write: Figures) -> str:
     more = f"{size} {'more' if near['mean'] > 0 else 'less'}" if size.strip("0.") else "the same"
     words = (
         f"The closest rival, by its lower bound, is “{name}”: the calibrated optimiser is worth "
-        f"{more}; the difference is at least {write.signed(rival['lower'])}."
+        f"{more}; the difference is at least {write.down(rival['lower'], '+')}."
     )
     others = {"fail": "that are better", "inconclusive": "with too little data"}
     for word, kind in others.items():
@@ -177,27 +165,27 @@ def _closest(rows: Sequence[Facts], write: Figures) -> str:
 
 def violations(summary: Facts) -> str:
     """The bias on what each rule chooses, before and after."""
-    write, tolerance = Figures.of(summary), summary["model"]["tolerance"]
+    write, tolerance = figures(summary), summary.get("model", {}).get("tolerance")
+    names = {row["name"]: multiplied(row) for row in summary["rules"]}
     rows = sorted(summary["violations"], key=lambda row: -abs(row["before"]["mean"]))
     ends = [end for row in rows for when in ("before", "after") for end in _ends(row[when])]
-    scale = Scale.over([*ends, tolerance, -tolerance])
+    guides = {} if tolerance is None else {"margin": -tolerance, "other": tolerance}
+    scale = Scale.over([0.0, *ends, *guides.values()])
 
     def draw(row: Facts) -> str:  # page.css has the colours
         return scale.interval(row["before"], y=32) + scale.interval(row["after"], y=68)
 
     columns = [
-        Column("Chosen by", name_of_test, "text"),
-        picture(scale, draw, zero=0.0, margin=-tolerance, other=tolerance),
+        Column("Chosen by", lambda row: name_of_test(row) + names.get(row["test"], ""), "text"),
+        picture(scale, draw, _differences(summary), zero=0.0, **guides),
         Column("Before", lambda row: write.signed(row["before"]["mean"]), "size", "descending"),
         Column("Interval before", lambda row: write.interval(row["before"], "+")),
         Column("After", lambda row: write.signed(row["after"]["mean"]), "size"),
         Column("Interval after", lambda row: write.interval(row["after"], "+")),
     ]
-    signs = {
-        "hollow soft dot": "before",
-        "ours dot": "after",
-        "dashed": f"tolerance, ±{write.plain(tolerance)}",
-    }
+    signs = {"hollow soft dot": "before", "ours dot": "after"}
+    if tolerance is not None:
+        signs["dashed"] = f"tolerance, ±{write.plain(tolerance)}"
     return section(
         "violations",
         "Violations before and after",
@@ -215,21 +203,23 @@ def name_of_test(row: Facts) -> str:
     return f"<em>{OPTIMISER}</em>" if row["kind"] == "optimiser" else text(row["test"])
 
 
-def _largest(rows: Sequence[Facts], tolerance: float, write: Figures) -> str:
+def _largest(rows: Sequence[Facts], tolerance: float | None, write: Figures) -> str:
     before, after = ([abs(row[when]["mean"]) for row in rows] for when in ("before", "after"))
-    above = [sum(size > tolerance for size in sizes) for sizes in (before, after)]
-    return (
+    words = (
         f"The largest violation is {write.plain(max(before))} before calibration and "
-        f"{write.plain(max(after))} after it. Above the tolerance: {above[0]:,} of {len(rows):,} "
-        f"before, {above[1]:,} after."
+        f"{write.plain(max(after))} after it."
     )
+    if tolerance is None:
+        return words
+    above = [sum(size > tolerance for size in sizes) for sizes in (before, after)]
+    return f"{words} Above the tolerance: {above[0]:,} of {len(rows):,} before, {above[1]:,} after."
 
 
 def realised(summary: Facts) -> str:
     """What the optimiser's choices were predicted to be worth, and what they were worth."""
-    write, pairs = Figures.of(summary), summary["promises"]
+    write, pairs = figures(summary), summary["promises"]
     rows = [{"when": when, **pair} for when, pair in pairs.items()]
-    scale = Scale.over([x for pair in pairs.values() for x in pair.values()], 0.12)
+    scale = Scale.from_zero(x for pair in pairs.values() for x in pair.values())
 
     def draw(row: Facts) -> str:
         ours = "ours" if row["when"] == "after" else ""
@@ -239,7 +229,7 @@ def realised(summary: Facts) -> str:
 
     columns = [
         Column("Predictions", lambda row: text(f"{row['when']} calibration"), "text"),
-        picture(scale, draw),
+        picture(scale, draw, value_title(summary)),
         Column("Predicted", lambda row: write.plain(row["predicted"])),
         Column("Realised", lambda row: write.plain(row["realised"])),
         Column("Difference", lambda row: write.signed(row["predicted"] - row["realised"]), "size"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from outrule.model.value import Value
 from outrule.reporting.charts import MINUS
+from outrule.words import Figures
 
 Facts = Mapping[str, Any]  # a summary, or a part of it
 SHAPES = {  # of the entries of a legend
@@ -61,24 +61,17 @@ def legend(entries: Mapping[str, str]) -> str:
     return f'<ul class="key">{signs}</ul>'
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Writes values and differences (``signed``) with as many decimals as their range asks for."""
+def figures(summary: Facts) -> Figures:
+    """Writes values and their differences."""
+    return Figures(summary["decimals"], MINUS)
 
-    decimals: int
 
-    @classmethod
-    def of(cls, summary: Facts, power: int = 1) -> Figures:
-        """For values (power 1) or squared errors (power 2): four decimals for a range of one."""
-        low, high = summary["data"]["value_range"]
-        return cls(min(max(4 - math.floor(power * math.log10(high - low)), 0), 12))
+def error_figures(summary: Facts) -> Figures:
+    """Writes squared errors, with four digits."""
+    return Figures.for_width(max(summary["squared_error"].values()) / 100, MINUS)
 
-    def plain(self, number: float, sign: str = "") -> str:
-        rounded = round(number, self.decimals) + 0.0  # no minus zero
-        return f"{rounded:{sign},.{self.decimals}f}".replace("-", MINUS)
 
-    def signed(self, number: float) -> str:
-        return self.plain(number, "+")
-
-    def interval(self, row: Mapping[str, float], sign: str = "") -> str:
-        return f"{self.plain(row['lower'], sign)} to {self.plain(row['upper'], sign)}"
+def value_title(summary: Facts) -> str:
+    """What an axis of values is called."""
+    value = Value(**summary["verdict"]["value"])
+    return f"{value.title} per {summary['answer']['instance']}"

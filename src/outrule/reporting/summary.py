@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -11,66 +9,27 @@ from typing import Any
 import numpy as np
 
 import outrule
-from outrule.calibration.audit import OPTIMISER
-from outrule.calibration.check import FreshBatches
-from outrule.calibration.loop import Round, Status
+from outrule.calibration.loop import Status
 from outrule.data.instances import Instances
 from outrule.data.origin import ArrayOrigin, TableOrigin
 from outrule.errors import DataError, refuse_argument
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
+from outrule.proof.answer import LABELS, Answer
 from outrule.proof.certificate import Certificate, certify
 from outrule.proof.confidence import Estimate
 from outrule.proof.statement import RivalResult
-from outrule.rules.rules import Fixed, Multiplier, Rule
+from outrule.reporting.charts import MINUS
+from outrule.reporting.history import ledger_of, round_of
+from outrule.rules.descriptions import describe, full_name, in_words
 
 FORMAT = 1
-LONGEST = 120  # characters of a definition; text rules are shown whole
-VALUES = {
-    "plain": "plain optimiser, original predictions",
-    "best_rule": "best rule, picked in training",
-    "isotonic": "plain optimiser, isotonic regression",
-    "calibrated": "plain optimiser, calibrated by outrule",
-    "oracle": "oracle that knows the outcomes",
-}
+VALUES = ("plain", "best_rule", "isotonic", "calibrated", "oracle")
 STATUS = {
     Status.CONVERGED: "no violation above the threshold was left",
     Status.MAX_ROUNDS: "the rounds were used up",
     Status.OUT_OF_DATA: "no whole batch of data was left",
     Status.VALIDATION: "the squared error of the validation part no longer fell",
-}
-READING = {
-    "Value": "The sum of the outcomes of the items a decision takes, as a mean per instance, in "
-    "the units of the data. More is better.",
-    "Verdict": "Pass: with the stated confidence the plain optimiser on the calibrated predictions "
-    "is at least as good as every rule, the plain optimiser on the original predictions and "
-    "isotonic regression, minus at most the margin, and is not significantly worse than the last "
-    "two. Fail: some rule is better by more than the margin, or one of the last two is better. "
-    "Inconclusive: there is too little data to say, or sizes vary and no bound on them is "
-    "declared.",
-    "Margin": "How far below the best rule is acceptable, in the units of the value: the epsilon "
-    "that was asked for, or what the training data support.",
-    "Gap": "The smallest difference to a rival, and the smallest of their lower bounds. The true "
-    "gap is the difference to one rival, so the bound needs no correction for their number.",
-    "Difference to a rule": "Value of the calibrated optimiser minus that of the rule, on the same "
-    "instances. The interval is shared over all rivals: all lower bounds hold at once, and all "
-    "upper bounds. A pass rests on the lower bound for the rule alone; if all rules pass, that "
-    "holds for all of them together.",
-    "Intervals": "Bounds by betting, valid for any number of independent observations: instances, "
-    "or whole clusters where the data have them. Those labelled approximate, and those of the "
-    "violations, are the usual cluster-robust t intervals: narrower, and good for many "
-    "observations.",
-    "Violation": "Outcome minus prediction, summed over what a rule (or the optimiser itself) "
-    "chooses, as a mean per instance. Zero means unbiased. If no violation is larger than the "
-    "tolerance, no rule can be worth more than the optimiser by more than the margin.",
-    "Predicted vs realised": "What the optimiser's own choices were predicted to be worth, and "
-    "what they were worth. Choosing the largest predictions favours those that are too large: the "
-    "winner's curse. After calibration the two should agree.",
-    "Best rule": "Picked by its value in training, as one would pick it in practice; on held-out "
-    "data another rule may be better. The verdict compares with every rule.",
-    "Oracle": "The optimiser on the outcomes themselves: a ceiling that no prediction reaches.",
-    "Limits": "The figures hold for data like these held-out instances. That none of them was used "
-    "in training is not checked, except that the exact training data are not accepted.",
 }
 
 
@@ -94,9 +53,13 @@ def summarise(
     say so.
 
     format, library : version of this layout, and of the library
-    verdict : ``verdict`` ("pass", "inconclusive", "fail"), ``sentence``, ``improvement`` (interval)
-        over the plain optimiser, ``approximate`` (its intervals by name) and the other attributes
-        of the certificate's verdict, by their names
+    answer : what the first screen says: ``question``, ``sentence``, ``against`` (list of ``rival``,
+        ``verdict``, ``words``), ``worth`` (list of ``figure``, ``per``, ``more``), ``margin``,
+        ``warning``, ``next_step``, ``instance`` (what one is called)
+    decimals : of values and differences, as many as the interval of the improvement supports
+    verdict : ``verdict`` ("pass", "inconclusive", "fail"), ``improvement`` (interval) over the
+        plain optimiser, ``approximate`` (its intervals by name), ``value`` (its name and unit) and
+        the other attributes of the certificate's verdict, by their names
     values : list of ``name`` (plain, best_rule, isotonic, calibrated, oracle), ``label``, interval
     rules : list of ``name``, ``kind``, ``text``, ``value_in_training``, ``value``, ``difference``
         (interval: the calibrated optimiser minus the rule, shared over all rivals), ``lower`` (the
@@ -113,7 +76,6 @@ def summarise(
         took off the squared error in training; None where no later round says) and
         ``n_unmeasured``; ``n_patches``, ``fall``, ``n_tests``, ``noisy`` and a ``note``
     data, model : the cards
-    reading : list of ``term``, ``text``
 
     Examples
     --------
@@ -134,22 +96,46 @@ def summarise(
         certificate = certify(calibrator, instances)
     else:
         _check_origin(certificate, model, instances)
+    names = {rule.name: full_name(rule, model.feature_names) for rule in model.rules}
+    rounds = [round_of(number, row) for number, row in enumerate(model.history)]
+    return {
+        **of_certificate(certificate, names),
+        "rules": _rules(certificate, model),
+        "rounds": rounds,
+        "ledger": ledger_of(model, rounds),
+        "data": _data_card(instances, certificate),
+        "model": _model_card(model, certificate),
+    }
+
+
+def of_certificate(
+    certificate: Certificate, names: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The part of a summary that a certificate knows; ``names`` are longer names of its rules."""
+    answer = Answer(certificate, names or {}, MINUS)
+    words = "question sentence margin warning next_step instance"
     return {
         "format": FORMAT,
         "library": outrule.__version__,
+        "answer": {
+            **{name: getattr(answer, name) for name in words.split()},
+            "against": [line._asdict() for line in answer.against],
+            "worth": [line._asdict() for line in answer.worth],
+        },
+        "decimals": answer.figures.decimals,
         "verdict": _verdict(certificate),
         "values": [
-            {"name": name, "label": label, **_interval(getattr(certificate, name))}
-            for name, label in VALUES.items()
+            {"name": name, "label": LABELS[name], **_interval(getattr(certificate, name))}
+            for name in VALUES
         ],
-        "rules": _rules(certificate, model),
+        "rules": [_rival(result) for result in certificate.rules],
         "rivals": [
-            {**_rival(result), "label": VALUES[result.name]} for result in certificate.rivals
+            {**_rival(result), "label": LABELS[result.name]} for result in certificate.rivals
         ],
         "violations": [
             {
                 "test": row.test,
-                "kind": "rule" if number < len(model.rules) else "optimiser",
+                "kind": "rule" if number < len(certificate.rules) else "optimiser",
                 "before": _interval(row.before),
                 "after": _interval(row.after),
             }
@@ -163,11 +149,6 @@ def summarise(
             "before": certificate.squared_error_before,
             "after": certificate.squared_error_after,
         },
-        "rounds": (rounds := [_round(number, row) for number, row in enumerate(model.history)]),
-        "ledger": _ledger(model, rounds),
-        "data": _data_card(instances, certificate),
-        "model": _model_card(model, certificate),
-        "reading": [{"term": term, "text": text} for term, text in READING.items()],
     }
 
 
@@ -211,11 +192,12 @@ def _interval(estimate: Estimate) -> dict[str, float]:
 def _verdict(certificate: Certificate) -> dict[str, Any]:
     names = "verdict verdicts if_declared epsilon margin margin_share confidence gap gap_lower"
     names += " closest_rival closest_rule needed more n_instances n_observations unit max_weight"
-    names += " heaviest sentence warning"
+    names += " heaviest best_rule_name"
     return {
         **{name: getattr(certificate, name) for name in names.split()},
         "verdicts": dict(certificate.verdicts),
         "improvement": _interval(certificate.improvement),
+        "value": vars(certificate.value).copy(),
         "approximate": {
             name: _interval(estimate) for name, estimate in certificate.approximate.items()
         },
@@ -228,7 +210,7 @@ def _rules(certificate: Certificate, model: Model) -> list[dict[str, Any]]:
         {
             **_rival(result),
             "kind": type(rule).__name__,
-            "text": definition(rule),
+            "text": describe(rule, model.feature_names),
             "value_in_training": value,
         }
         for rule, value, result in zip(model.rules, trained, certificate.rules, strict=True)
@@ -243,105 +225,6 @@ def _rival(result: RivalResult) -> dict[str, Any]:
         "lower": result.lower,
         "verdict": result.verdict,
     }
-
-
-def definition(rule: Rule) -> str:
-    """What a rule does, in words or in its own text."""
-    if isinstance(rule, Multiplier):
-        if isinstance(rule.vector, dict):
-            numbers = [f"{factor:g} ({name})" for name, factor in rule.vector.items()]
-        else:
-            numbers = [f"{factor:g}" for factor in rule.vector]
-        return _shorten(f"times {', '.join(numbers)}")
-    if isinstance(rule, Fixed):
-        return _shorten(f"item {rule.item}")
-    function = getattr(rule, "function", rule)
-    if callable(function):
-        return _shorten(f"function {getattr(function, '__qualname__', type(function).__name__)}")
-    return function if isinstance(function, str) else _in_words(function)
-
-
-def _in_words(thing: Any) -> str:
-    """A repr without addresses in memory, so that the same model gives the same text."""
-    return _shorten(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing)))
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def _round(number: int, row: Round) -> dict[str, Any]:
-    """A row of the history; DataError if a damaged file brought it in."""
-    values = row._asdict()
-    numbers = [value for name, value in values.items() if name != "test"]
-    good = all(type(value) in (int, float) and math.isfinite(value) for value in numbers)
-    if not good or not isinstance(row.test, str | None):
-        raise DataError(f"the model's history is damaged at row {number}. Fit it again.")
-    return values
-
-
-def _ledger(model: Model, rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the patches of each test did, and took off the squared error."""
-    entries: dict[int, dict[str, Any]] = {}
-    for patch, fall in zip(model.patches, _falls(len(model.patches), rounds), strict=True):
-        own = patch.test == OPTIMISER
-        row = entries.setdefault(
-            patch.test,
-            {
-                "test": "optimiser" if own else model.tests[patch.test].name,
-                "kind": "optimiser" if own else "rule",
-                "n_patches": 0,
-                "sum_of_steps": 0.0,
-                "sum_of_lengths": 0.0,
-                "fall": None,
-                "n_unmeasured": 0,
-            },
-        )
-        row["n_patches"] += 1
-        row["sum_of_steps"] += patch.step
-        row["sum_of_lengths"] += abs(patch.step)
-        if fall is None:
-            row["n_unmeasured"] += 1
-        else:
-            row["fall"] = fall + (row["fall"] or 0.0)
-    tests = sorted(entries.values(), key=lambda row: -(row["fall"] or 0.0))
-    noisy = isinstance(model.settings.check, FreshBatches) or len(model.fingerprints) > 1
-    return {
-        "tests": tests,
-        "n_patches": len(model.patches),
-        "n_tests": len(model.tests) + 1,
-        "fall": sum(row["fall"] or 0.0 for row in tests),
-        "noisy": noisy,
-        "note": _note(noisy, sum(row["n_unmeasured"] for row in tests)),
-    }
-
-
-def _falls(n_patches: int, rounds: list[dict[str, Any]]) -> list[float | None]:
-    """For every patch the squared error of its round minus that of the next; None without one."""
-    errors = [row["squared_error"] for row in rounds]
-    falls: list[float | None] = [
-        errors[number] - errors[number + 1] if number + 1 < len(errors) else None
-        for number, row in enumerate(rounds)
-        if row["test"] is not None
-    ]
-    falls += [None] * n_patches
-    return falls[:n_patches]  # rounds whose patches were taken back are at the end
-
-
-def _note(noisy: bool, n_unmeasured: int) -> str:
-    words = (
-        "What a patch was worth is the fall of the squared error on the training data from its "
-        "round to the next. It says what the patch did after those before it; in another order "
-        "the same patches would share the fall differently."
-    )
-    if noisy:
-        words += (
-            " Here every round looked at other data, so that the fall also holds the difference "
-            "between two batches: single figures are noisy, and can be negative."
-        )
-    if n_unmeasured:
-        words += " The last round's patch has no later round to be measured by."
-    return words
 
 
 def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]:
@@ -379,7 +262,7 @@ def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
         kinds = {"Isotonic": "isotonic regression of the predictions"}
         start = kinds.get(type(settings.start).__name__, "cross-fitted curves")
     return {
-        "problem": _in_words(model.problem),
+        "problem": in_words(model.problem),
         "k": model.k,
         "ratio": float(model.problem.ratio),
         "n_rules": len(model.rules),
@@ -389,8 +272,8 @@ def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
         "tolerance": model.tolerance,
         "reached": model.reached,
         "threshold": model.tolerance * settings.check.alert,
-        "check": _in_words(settings.check),
-        "step": _in_words(settings.step),
+        "check": in_words(settings.check),
+        "step": in_words(settings.step),
         "start": "the start column of the data" if model.has_start else start,
         "status": model.status.value,
         "status_sentence": STATUS[model.status],

@@ -31,8 +31,8 @@ class Column:
         return f'<th scope="col" class="{self.sort}"{sort}{order}>{self.title}</th>'
 
 
-def picture(scale: Scale, draw: Callable[[Any], str], **guides: float) -> Column:
-    """A column of marks on one scale, with its axis in the header.
+def picture(scale: Scale, draw: Callable[[Any], str], title: str, **guides: float) -> Column:
+    """A column of marks on one scale, with its axis and the title of that in the header.
 
     A line runs through all rows at each of the guides, which page.css knows by their names.
     """
@@ -40,11 +40,12 @@ def picture(scale: Scale, draw: Callable[[Any], str], **guides: float) -> Column
     if max(len(tick.label) for tick in ticks) > BROAD:
         ticks = scale.ticks(2) or scale.ticks(3)
     axis = "".join(tick.at("left") for tick in ticks)
+    name = f'<span class="name">{text(title)}</span>'
     return Column(
-        f'<span class="unseen">Chart</span><span class="axis" aria-hidden="true">{axis}</span>',
+        f'{name}<span class="axis" aria-hidden="true">{axis}</span>',
         lambda row: f'<svg aria-hidden="true">{draw(row)}</svg>',
         "picture",
-        style=";".join(f"--{name}:{scale.place(number)}%" for name, number in guides.items()),
+        style="".join(f"--{name}:{scale.place(number)}%;" for name, number in guides.items()),
     )
 
 
@@ -68,11 +69,14 @@ def table(
         + "</tr>\n"
         for row in rows
     )
+    style = "".join(column.style for column in columns)
+    for number, column in enumerate(others, start=2):  # shown beside the cells on a phone
+        style += "" if column.sort == "picture" else f"--c{number}:'{column.title}';"
     long = f' data-noun="{noun}"' if len(rows) > FOLDED else ""
     return (
         f'<div class="wide{" long" if long else ""}" role="region" tabindex="0" '
         f'aria-label="{text(caption)}"{long}>\n'
-        f'<table id="{name}-table" style="{"".join(column.style for column in columns)}">\n'
+        f'<table id="{name}-table" style="{style}">\n'
         f'<caption class="unseen">{text(caption)}</caption>\n'
         f"<thead><tr>{''.join(column.head() for column in columns)}</tr></thead>\n"
         f"<tbody>\n{body}</tbody>\n</table>\n</div>"

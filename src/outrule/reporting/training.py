@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from outrule.reporting.charts import MINUS, PER_CENT, Scale, chart, level, path
-from outrule.reporting.held_out import OPTIMISER, name_of_test
-from outrule.reporting.markup import Facts, Figures, Html, section, text
+from outrule.reporting.held_out import OPTIMISER, multiplied, name_of_test
+from outrule.reporting.markup import Facts, Html, error_figures, figures, section, text
 from outrule.reporting.tables import Column, picture, table
-from outrule.words import count
+from outrule.words import Figures, count
 
 ROUNDS = 500  # most rounds that are drawn and listed
 NOTHING = Html("<i>nothing</i>")
@@ -24,9 +24,9 @@ def thinned(rounds: Sequence[Facts]) -> list[Facts]:
 def rounds(summary: Facts) -> str:
     """Squared error and largest violation, round by round."""
     rows, model, after = summary["rounds"], summary["model"], summary["squared_error"]
-    write, errors, shown = Figures.of(summary), Figures.of(summary, 2), thinned(summary["rounds"])
+    write, errors, shown = figures(summary), error_figures(summary), thinned(summary["rounds"])
     lead = (
-        f"{count(model['n_rounds'], 'round')} and {count(model['n_patches'], 'patch', 'patches')}; "
+        f"{count(model['n_rounds'], 'round')} and {count(model['n_patches'], 'patch')}; "
         f"the loop stopped because {model['status_sentence']}. On held-out data the squared error "
         f"went from {errors.plain(after['before'])} to {errors.plain(after['after'])}."
     )
@@ -68,10 +68,11 @@ def _curve(
     series: str, points: Sequence[tuple[int, float]], write: Figures, threshold: float | None = None
 ) -> str:
     """A line over the rounds, with the data attributes that page.js needs to move along it."""
-    title = {"error": "Squared error by round", "violation": "Violation by round"}[series]
+    name = {"error": "squared error", "violation": "absolute violation"}[series]
+    title = f"{name.capitalize()} by round"
     (first, start), (last, end) = points[0], points[-1]
     across = Scale(first, max(last, first + 1))
-    up = Scale.over([*(y for _, y in points), *([] if threshold is None else [0.0, threshold])])
+    up = Scale.from_zero([*(y for _, y in points), threshold or 0.0])
     places = [(across.share(x), up.share(y)) for x, y in points]
     drawn = [path("curve", places)]
     if len(points) <= DOTS:
@@ -83,7 +84,7 @@ def _curve(
         f' class="rounds" data-series="{series}" data-low="{up.low!r}" data-high="{up.high!r}" '
         f'data-decimals="{write.decimals}"'
     )
-    return chart(title, words, across, up, drawn, attributes)
+    return chart(title, words, ("round", name), (across, up), drawn, attributes)
 
 
 def ledger(summary: Facts) -> str:
@@ -92,8 +93,9 @@ def ledger(summary: Facts) -> str:
     if not rows:
         words = "No patch was kept: the calibrated predictions are those the loop started from."
         return section("ledger", title, words)
-    write, errors = Figures.of(summary), Figures.of(summary, 2)
-    scale = Scale.over([0.0, *(row["fall"] or 0.0 for row in rows)], 0.02)
+    write, errors = figures(summary), error_figures(summary)
+    names = {row["name"]: multiplied(row) for row in summary["rules"]}
+    scale = Scale.from_zero(row["fall"] or 0.0 for row in rows)
 
     def fall(row: Facts) -> str:
         if row["fall"] is None:
@@ -102,8 +104,8 @@ def ledger(summary: Facts) -> str:
         return f"{errors.plain(row['fall'])} <small>{share.replace('-', MINUS)}</small>"
 
     columns = [
-        Column("Test", name_of_test, "text"),
-        picture(scale, lambda row: scale.bar(row["fall"] or 0.0)),
+        Column("Test", lambda row: name_of_test(row) + names.get(row["test"], ""), "text"),
+        picture(scale, lambda row: scale.bar(row["fall"] or 0.0), "reduction of squared error"),
         Column("Reduction", fall, order="descending"),
         Column("Patches", lambda row: f"{row['n_patches']:,}"),
         Column("Sum of steps", lambda row: write.signed(row["sum_of_steps"]), "size"),
@@ -122,7 +124,7 @@ def ledger(summary: Facts) -> str:
 def _most(found: Facts, errors: Figures) -> str:
     top = found["tests"][0]
     words = (
-        f"{count(found['n_patches'], 'patch', 'patches')} for {len(found['tests']):,} of "
+        f"{count(found['n_patches'], 'patch')} for {len(found['tests']):,} of "
         f"{count(found['n_tests'], 'test')}."
     )
     if top["fall"]:

@@ -1,0 +1,325 @@
+"""The answer to "Deploy?" in words, the same in certificate, terminal and report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from outrule.words import Figures, count, listed, plural, round_up
+
+if TYPE_CHECKING:
+    from outrule.proof.statement import Certificate, RivalResult
+
+LABELS = {  # of the values, wherever they are shown
+    "plain": "plain optimiser, original predictions",
+    "best_rule": "best rule in training",
+    "isotonic": "plain optimiser, isotonic regression",
+    "calibrated": "plain optimiser, outrule",
+    "paper": "plain optimiser, the paper's algorithm",
+    "oracle": "oracle that knows the outcomes",
+}
+OURS = "the plain optimiser on the calibrated predictions"
+RIVALS = {
+    "rules": "every rule",
+    "plain": "the plain optimiser on the original predictions",
+    "isotonic": "isotonic regression",
+}
+ANSWERS = {"pass": "Yes", "inconclusive": "Not yet", "fail": "No"}
+
+
+class Line(NamedTuple):
+    """The verdict against one rival, or against all rules."""
+
+    rival: str
+    verdict: str
+    words: str
+
+
+class Worth(NamedTuple):
+    """A way to say how much the calibrated optimiser adds to the plain one."""
+
+    figure: str
+    per: str
+    more: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a certificate says, in words; ``names`` are longer names of rules, by their names."""
+
+    certificate: Certificate
+    names: Mapping[str, str] = field(default_factory=dict)
+    minus: str = "-"
+
+    @property
+    def question(self) -> str:
+        return f"Deploy? {ANSWERS[self.certificate.verdict]}"
+
+    @property
+    def figures(self) -> Figures:
+        """For values and their differences."""
+        return Figures.for_width(self._width, self.minus)
+
+    @property
+    def _width(self) -> float:
+        """Of the interval of the improvement that people act on: the narrower one."""
+        found = self.certificate
+        near, valid = found.approximate["improvement"], found.improvement
+        return near.upper - near.lower or valid.upper - valid.lower
+
+    @property
+    def confidence(self) -> str:
+        return f"{100 * self.certificate.confidence:g} %"
+
+    @property
+    def instance(self) -> str:
+        """What an instance is called: an observation, unless observations are clusters."""
+        found = self.certificate
+        return found.unit if found.n_observations == found.n_instances else "instance"
+
+    @property
+    def sentence(self) -> str:
+        """What the verdict means."""
+        found = self.certificate
+        sure, margin = f"With {self.confidence} confidence", self._amount(found.margin)
+        if found.verdict == "pass":
+            rivals = f"{self._every}, {RIVALS['plain']} and {RIVALS['isotonic']}"
+            words = f"{sure}, {OURS} is at least as good as {rivals}, minus at most {margin}."
+            return words + (" It passes without that margin, too." if found.gap_lower >= 0 else "")
+        if found.verdict == "fail":
+            return f"{sure}, {self._better} than {OURS}."
+        if found.if_declared is not None:
+            return (
+                "Nothing can be certified before the largest possible "
+                f"{self._size} is declared, because rare large ones could change everything."
+            )
+        opened = [name for name, verdict in found.verdicts.items() if verdict == "inconclusive"]
+        words = listed([self._every if name == "rules" else RIVALS[name] for name in opened])
+        return (
+            f"There is too little data to say whether {OURS} is at least as good as {words}, "
+            f"minus at most {margin}."
+        )
+
+    @property
+    def against(self) -> list[Line]:
+        """One line for the best rule, plain and isotonic each."""
+        found = self.certificate
+        rules = "the rule" if len(found.rules) == 1 else f"best of {len(found.rules):,} rules"
+        lines = [
+            Line(
+                f"{rules} ({self.name(found.closest_rule)})",
+                found.verdicts["rules"],
+                self._compare("rules", *found.rules),
+            )
+        ]
+        for rival in found.rivals:
+            words = self._compare(rival.name, rival)
+            lines.append(Line(LABELS[rival.name], found.verdicts[rival.name], words))
+        return lines
+
+    def _compare(self, kind: str, *rivals: RivalResult) -> str:
+        found, write = self.certificate, self.figures
+        mean = min(rival.difference.mean for rival in rivals)
+        lower = min(rival.lower for rival in rivals)
+        size = write.plain(abs(mean))
+        word = ("better" if mean > 0 else "worse") if size.strip("0.,") else "about equal"
+        words = word if word == "about equal" else f"{word} by {size}"
+        verdict = found.verdicts[kind]
+        if verdict == "fail":
+            limit = self._amount(found.margin)
+            return f"{words}, by more than the margin of {limit}" if kind == "rules" else words
+        if lower >= 0:
+            words += f", by at least {write.down(lower)}"
+        else:
+            worst = "at worst by" if word == "worse" else "at worst worse by"
+            words += f", {worst} {write.down(lower).removeprefix(self.minus)}"
+        if verdict == "pass":
+            return words if lower >= 0 else f"{words}, which is within the margin"
+        if found.if_declared is not None:
+            return f"{words}, if no {found.unit} can weigh more than {found.heaviest:g}"
+        return f"{words}: too little data"
+
+    @property
+    def worth(self) -> list[Worth]:
+        """What it adds to the plain optimiser: per instance, per 1,000, in percent, in total."""
+        found, gain = self.certificate, self.certificate.improvement
+        interval = f"{self.confidence} interval {self.figures.interval(gain._asdict(), '+')}"
+        if gain.lower <= 0 <= gain.upper:
+            interval = f"not significant: {interval}"
+        if found.if_declared is not None:
+            interval += f", if no {found.unit} can weigh more than {found.heaviest:g}"
+        noun, one = f"{found.value.noun} ".lstrip(), self.instance
+        over = f"{noun}over the {count(found.n_instances, f'held-out {one}')}"
+        lines = [
+            Worth(self._scaled(1), f"{noun}per {one}", interval),
+            Worth(self._scaled(1_000), f"{noun}per {count(1_000, one)}", ""),
+            Worth(self._scaled(found.n_instances), over, ""),
+        ]
+        if found.plain.mean > 0:
+            figure = f"{self._scaled(100 / found.plain.mean)} %"
+            lines.insert(2, Worth(figure, "of the plain optimiser's value", ""))
+        return lines
+
+    def _scaled(self, times: float) -> str:
+        """The improvement times a number, with the digits that its interval supports."""
+        write = Figures.for_width(times * self._width, self.minus)
+        return write.signed(times * self.certificate.improvement.mean)
+
+    @property
+    def worth_sentence(self) -> str:
+        parts = [
+            f"{figure} {per} ({more})" if more else f"{figure} {per}"
+            for figure, per, more in self.worth
+        ]
+        return f"compared with {RIVALS['plain']}: {', '.join(parts)}"
+
+    @property
+    def margin(self) -> str:
+        """The margin, and what share of the best rule's value it is."""
+        share = self.certificate.margin_share
+        part = "" if share is None else f" ({100 * share:.2g} % of the best rule's value)"
+        return f"margin {self._amount(self.certificate.margin)}{part}"
+
+    @property
+    def warning(self) -> str | None:
+        """What to mind about the margin: none where the verdict does not hang on it."""
+        found, stake = self.certificate, self._stake
+        if found.verdict == "fail" or found.gap_lower >= 0 or found.margin <= stake[0]:
+            return None
+        size = self._amount(stake[0], 2)
+        return (
+            f"The margin of {self._amount(found.margin)} is larger than what is at stake: "
+            f"{stake[1]} {size}. With this margin a pass means little."
+        )
+
+    @property
+    def _stake(self) -> tuple[float, str]:
+        """The smaller of what rules change, and what calibration changes."""
+        found = self.certificate
+        best = abs(found.best_rule.mean - found.plain.mean)
+        gain = abs(found.improvement.mean)
+        words = f"the best rule and {RIVALS['plain']} differ by"
+        return min((best, words), (gain, f"calibration changes the value of {RIVALS['plain']} by"))
+
+    @property
+    def next_step(self) -> str:
+        """What to do now."""
+        found = self.certificate
+        if found.verdict == "pass":
+            if self.warning is None:
+                return f"Next: deploy {OURS}, and certify it again on later data."
+            return (
+                "Next: before you deploy, fit with an epsilon below "
+                f"{self._amount(self._stake[0], 2)}, and certify again."
+            )
+        if found.verdict == "fail":
+            return (
+                f"Next: keep {self._leader}. Fit again on more data, or with a smaller epsilon, "
+                "and certify that."
+            )
+        if found.if_declared is not None:
+            return (
+                f"Next: set max_weight to the largest possible {self._size}, and certify again. "
+                f"The largest seen is {found.heaviest:g}; if that is the largest possible, the "
+                f"verdict is {found.if_declared}."
+            )
+        return f"Next: {self._wanted}."
+
+    @property
+    def _wanted(self) -> str:
+        """What would decide an inconclusive verdict."""
+        found, enough = self.certificate, round_up(-self.certificate.gap_lower)
+        accept = f"accept a margin of {self._amount(enough)}"
+        # No margin makes up for being worse than plain or isotonic.
+        gains = found.improvement.upper, found.approximate["improvement"].upper
+        worse = min(gains) < 0 or min(rival.difference.mean for rival in found.rivals[1:]) < 0
+        helps = enough > found.margin and not worse
+        if found.more is not None:
+            words = f"{_about(found.more, found.unit)} would decide it"
+            return f"{words}, or {accept}" if helps else words
+        words = f"collect more {plural(found.unit)}; how many would decide it "
+        words += "cannot be said from these"
+        return f"{words}. To pass on these, {accept}" if helps else words
+
+    @property
+    def text(self) -> str:
+        """All of it, for a terminal."""
+        found, near, write = self.certificate, self.certificate.approximate["gap"], self.figures
+        least = f"at least {write.down(found.gap_lower, '+')}"
+        if found.if_declared is not None:
+            least += f" if no {found.unit} can weigh more than {found.heaviest:g}"
+        lines = [
+            self.question,
+            f"{found.verdict}: {self.sentence[0].lower()}{self.sentence[1:]}",
+            *(f"  {verdict} against {rival}: {words}" for rival, verdict, words in self.against),
+            self.worth_sentence,
+            f"gap {write.signed(found.gap)} ({least}; approximately "
+            f"{write.interval(near._asdict(), '+')}) on "
+            f"{count(found.n_observations, found.unit)}; closest rival: "
+            f"{self.name(found.closest_rival)}",
+            self.margin,
+            *([self.warning] if self.warning else []),
+            self.next_step,
+        ]
+        return "\n".join(lines)
+
+    def _amount(self, number: float, digits: int = 4) -> str:
+        """So much per instance."""
+        value, figure = self.certificate.value, f"{number:.{digits}g}"
+        return f"{value.amount(figure)} per {self.instance}" if value.noun else figure
+
+    def name(self, rule: str) -> str:
+        """How a rule is shown; plain and isotonic as they are."""
+        return self.names.get(rule, rule)
+
+    @property
+    def _every(self) -> str:
+        n = len(self.certificate.rules)
+        return "the rule" if n == 1 else f"every one of the {n:,} rules"
+
+    @property
+    def _size(self) -> str:
+        unit = self.certificate.unit
+        return "weight of one" if unit == "instance" else f"size (or total weight) of one {unit}"
+
+    @property
+    def _better(self) -> str:
+        """Who is better, where the verdict is fail."""
+        found = self.certificate
+        failed = [name for name, verdict in found.verdicts.items() if verdict == "fail"]
+        parts = []
+        if "rules" in failed:
+            parts.append(f"{self._worst_rule} is better by more than {self._amount(found.margin)}")
+        if words := [RIVALS[name] for name in failed if name != "rules"]:
+            parts.append(f"{listed(words)} {'is' if len(words) == 1 else 'are'} better")
+        return ", and ".join(parts)
+
+    @property
+    def _worst_rule(self) -> str:
+        """The rule that is furthest ahead; unnamed if only all of them together are."""
+        failed = [rule for rule in self.certificate.rules if rule.verdict == "fail"]
+        if not failed:
+            return "the rule" if len(self.certificate.rules) == 1 else "some rule"
+        first = min(failed, key=lambda rule: rule.difference.mean)
+        return f"the rule '{self.name(first.name)}'"
+
+    @property
+    def _leader(self) -> str:
+        """What to go on with, where the verdict is fail."""
+        found = self.certificate
+        ahead = {rival.name: rival.difference.mean for rival in found.rivals}
+        ahead["rules"] = min(rule.difference.mean for rule in found.rules)
+        failed = [name for name, verdict in found.verdicts.items() if verdict == "fail"]
+        first = min(failed, key=ahead.__getitem__)
+        if first != "rules":
+            return RIVALS[first]
+        return "the rules" if self._worst_rule == "some rule" else self._worst_rule
+
+
+def _about(number: int, unit: str) -> str:
+    """About so many more, rounded up to two digits."""
+    digits = max(0, len(str(number)) - 2)
+    rounded = -(-number // 10**digits) * 10**digits
+    figure, noun = count(rounded, unit).split(" ", 1)
+    return f"about {figure} more {noun}"

@@ -1,0 +1,50 @@
+"""The first screen: deploy or not, against whom, how much it is worth, and what to do next."""
+
+from outrule.proof.answer import RIVALS
+from outrule.reporting.charts import PER_CENT
+from outrule.reporting.markup import Facts, Html, terms, text
+from outrule.words import count
+
+ICONS = {  # a tick, a question mark, a cross
+    "pass": '<path d="M15 25l7 7 12-15"/>',
+    "inconclusive": '<path d="M18.5 19.5a5.5 5.5 0 1 1 8 4.9q-2.5 1.3-2.5 4M24 33.5v.1"/>',
+    "fail": '<path d="M17 17l14 14M31 17l-14 14"/>',
+}
+
+
+def answer(summary: Facts, about: list[str]) -> str:
+    """The answer, large, with what it is based on; ``about`` says what was judged, and when."""
+    found, word = summary["answer"], summary["verdict"]["verdict"]
+    lines = "".join(
+        f'<li class="{line["verdict"]}"><b>{line["verdict"]}</b>'
+        f"<span>{text(line['rival'])}</span> <em>{text(line['words'])}</em></li>"
+        for line in found["against"]
+    )
+    tiles = {
+        line["per"]: Html(f"<b>{text(line['figure'])}</b> <span>{text(line['more'])}</span>")
+        for line in found["worth"]
+    }
+    notes = [f"{found['margin'].capitalize()}.", found["warning"] or ""]
+    return (
+        f'<section id="verdict" class="verdict {word}" aria-labelledby="verdict-title">\n'
+        f'<p class="about">{" · ".join(map(text, [*about, *_judged(summary)]))}</p>\n'
+        f'<svg class="icon" viewBox="0 0 48 48" aria-hidden="true"><circle cx="24" cy="24" '
+        f'r="22"/>{ICONS[word]}</svg>\n'
+        f'<div><h1 id="verdict-title">{text(found["question"])}</h1>\n'
+        f"<p>{text(found['sentence'])}</p></div>\n"
+        f'<ul class="against" aria-label="Against whom">{lines}</ul>\n'
+        f'<p class="than">Compared with {RIVALS["plain"]}:</p>\n{terms(tiles, "tiles")}\n'
+        f'<div class="notes"><p>{text(" ".join(notes))}</p>\n'
+        f'<p class="next">{text(found["next_step"])}</p></div>\n</section>'
+    )
+
+
+def _judged(summary: Facts) -> list[str]:
+    """On how much data, and how surely."""
+    found, data = summary["verdict"], summary.get("data", {})
+    facts = [count(found["n_instances"], summary["answer"]["instance"])]
+    if "n_items" in data:
+        facts.append(count(data["n_items"], "item"))
+    if found["n_observations"] != found["n_instances"]:
+        facts.append(count(found["n_observations"], found["unit"]))
+    return [*facts, f"{100 * found['confidence']:g}{PER_CENT} confidence"]

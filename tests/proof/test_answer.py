@@ -1,0 +1,244 @@
+"""The answer to "Deploy?": what is said of each verdict, in whose words, and never too much."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import outrule
+from letter import algorithm_one
+from outrule import Certificate, Value, certify
+from outrule.proof.answer import LABELS, Answer
+from outrule.proof.confidence import Estimate
+
+EUROS = Value("purchases", "euro", "day")
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    """The first action is worth 0.6 and the second 0.4, as predicted: nothing to gain."""
+    generator = np.random.default_rng(0)
+    predictions = np.tile([0.6, 0.4], (1_000, 1))
+    outcomes = (generator.random((1_000, 2)) < [0.6, 0.4]).astype(float)
+    rules = [outrule.Fixed(1, "second"), outrule.Fixed(0, "first")]
+    calibrator = algorithm_one(outrule.BestAction(), rules, 0.1).fit(predictions, outcomes)
+    exact = np.column_stack([np.arange(100) < 60, np.arange(100)[::-1] < 40]).astype(float)
+    return certify(calibrator, predictions[:100], exact)
+
+
+def changed(certificate, verdict, mean=0.2, lower=0.1, upper=0.3, **others):
+    """The same with one verdict against everyone, by such a difference."""
+    difference, verdicts = (
+        Estimate(mean, lower, upper),
+        dict.fromkeys(certificate.verdicts, verdict),
+    )
+    parts = {
+        name: tuple(
+            replace(row, verdict=verdict, difference=difference, lower=lower)
+            for row in getattr(certificate, name)
+        )
+        for name in ("rules", "rivals")
+    }
+    gains = {"improvement": difference, "gap": mean, "gap_lower": lower}
+    approximate = certificate.approximate | {"improvement": difference, "gap": difference}
+    return replace(
+        certificate,
+        verdict=verdict,
+        verdicts=verdicts,
+        approximate=approximate,
+        **(parts | gains | others),
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "question"), [("pass", "Yes"), ("inconclusive", "Not yet"), ("fail", "No")]
+)
+def test_the_answer_comes_first_and_the_next_step_last(certificate, verdict, question):
+    lines = str(changed(certificate, verdict)).splitlines()
+    assert lines[0] == f"Deploy? {question}"
+    assert lines[1].startswith(f"{verdict}: ")
+    assert lines[-1].startswith("Next: ")
+    assert len([line for line in lines if line.startswith(f"  {verdict} against ")]) == 3
+
+
+def test_the_words_of_a_certificate(certificate):
+    words = str(certificate)
+    assert words.startswith(
+        "Deploy? Yes\npass: with 95 % confidence, the plain optimiser on the calibrated "
+        "predictions is at least as good as every one of the 2 rules, the plain optimiser on the "
+        "original predictions and isotonic regression, minus at most 0.1.\n"
+    )
+    assert "\n  pass against plain optimiser, original predictions: about equal, at worst" in words
+    assert "which is within the margin\n" in words
+    assert f"on 100 instances; closest rival: {certificate.closest_rival}" in words
+    assert "margin 0.1 (17 % of the best rule's value)" in words
+
+
+def test_no_significant_improvement_is_called_so_beside_the_number(certificate):
+    first = Answer(changed(certificate, "pass", 0.02, -0.03, 0.06)).worth[0]
+    assert first.figure == "+0.020"
+    assert first.more == "not significant: 95 % interval -0.030 to +0.060"
+    assert Answer(changed(certificate, "pass", 0.2, 0.1, 0.3)).worth[0].more.startswith("95 %")
+    worse = Answer(changed(certificate, "fail", -0.2, -0.3, -0.1)).worth[0]
+    assert (worse.figure, worse.more) == ("-0.20", "95 % interval -0.30 to -0.10")
+
+
+def test_worth_is_per_instance_per_thousand_in_percent_and_in_total(certificate):
+    found = changed(certificate, "pass", value=EUROS, plain=Estimate(0.4, 0.3, 0.5))
+    assert [f"{line.figure} {line.per}" for line in Answer(found).worth] == [
+        "+0.20 euro per instance",
+        "+200 euro per 1,000 instances",
+        "+50 % of the plain optimiser's value",
+        "+20 euro over the 100 held-out instances",
+    ]
+    nothing = changed(certificate, "pass", plain=Estimate(0.0, -0.1, 0.1))
+    assert [line.per for line in Answer(nothing).worth] == [
+        "per instance",
+        "per 1,000 instances",
+        "over the 100 held-out instances",
+    ]
+
+
+def test_an_instance_is_called_what_an_observation_is_unless_those_are_clusters(certificate):
+    assert Answer(replace(certificate, unit="trip")).worth[1].per == "per 1,000 trips"
+    clusters = replace(certificate, unit="day", n_observations=10)
+    assert Answer(clusters).worth[1].per == "per 1,000 instances"
+
+
+def test_a_pass_that_needs_no_margin_says_so_and_has_no_warning(certificate):
+    sure = changed(certificate, "pass", 0.02, 0.01, 0.03)
+    assert sure.sentence.endswith("minus at most 0.1. It passes without that margin, too.")
+    assert sure.warning is None
+    assert sure.next_step.startswith("Next: deploy the plain optimiser on the calibrated")
+
+
+@pytest.mark.parametrize(
+    ("best", "gain", "words"),
+    [
+        (0.45, 0.2, "the best rule and the plain optimiser on the original predictions differ by"),
+        (0.80, 0.05, "calibration changes the value of the plain optimiser on the original"),
+    ],
+)
+def test_a_margin_above_what_is_at_stake_is_warned_of(certificate, best, gain, words):
+    values = {"plain": Estimate(0.4, 0.3, 0.5), "best_rule": Estimate(best, best, best)}
+    found = changed(certificate, "pass", gain, -0.09, 0.3, **values)
+    assert found.margin == 0.1
+    assert words in found.warning
+    assert "0.05. With this margin a pass means little." in found.warning
+    assert found.warning in str(found)
+    assert found.next_step == (
+        "Next: before you deploy, fit with an epsilon below 0.05, and certify again."
+    )
+    assert replace(found, margin=0.04).warning is None
+
+
+def test_too_little_data_says_what_would_decide(certificate):
+    found = changed(certificate, "inconclusive", 0.0, -0.123, 0.1, needed=1_334, unit="day")
+    assert found.sentence.startswith("There is too little data to say whether")
+    assert found.next_step == (
+        "Next: about 1,300 more days would decide it, or accept a margin of 0.13."
+    )
+    euros = replace(found, value=EUROS)
+    assert euros.next_step.endswith("or accept a margin of 0.13 euro per day.")
+    unknown = replace(found, needed=None).next_step
+    assert unknown.startswith("Next: collect more days; how many would decide it cannot be said")
+    assert unknown.endswith("To pass on these, accept a margin of 0.13.")
+
+
+def test_no_margin_is_offered_where_plain_or_isotonic_is_better(certificate):
+    worse = changed(certificate, "inconclusive", -0.05, -0.123, -0.01, needed=1_334)
+    assert worse.next_step == "Next: about 1,300 more instances would decide it."
+
+
+def test_only_the_undecided_rivals_are_named(certificate):
+    verdicts = {"rules": "inconclusive", "plain": "pass", "isotonic": "inconclusive"}
+    found = replace(certificate, verdict="inconclusive", verdicts=verdicts)
+    assert "every one of the 2 rules and isotonic regression, minus at most 0.1." in found.sentence
+    assert "original" not in found.sentence
+
+
+def test_a_failure_says_who_is_better(certificate):
+    found = changed(certificate, "fail", -0.2, -0.3, -0.1)
+    assert found.sentence == (
+        "With 95 % confidence, the rule 'second' is better by more than 0.1, and the plain "
+        "optimiser on the original predictions and isotonic regression are better than the plain "
+        "optimiser on the calibrated predictions."
+    )
+    line = Answer(found).against[0]
+    assert line.words == "worse by 0.20, by more than the margin of 0.1"
+    assert Answer(found).against[1].words == "worse by 0.20"
+    assert found.warning is None
+    plain = replace(found, verdicts={"rules": "pass", "plain": "fail", "isotonic": "pass"})
+    assert "the plain optimiser on the original predictions is better than" in plain.sentence
+    assert plain.next_step.startswith("Next: keep the plain optimiser on the original predictions.")
+
+
+def test_rules_that_fail_only_together_are_not_named(certificate):
+    verdicts = certificate.verdicts | {"rules": "fail"}
+    found = replace(certificate, verdict="fail", verdicts=verdicts)
+    assert "some rule is better by more than 0.1 than" in found.sentence
+    assert found.next_step.startswith("Next: keep the rules. Fit again")
+
+
+def test_undeclared_sizes_make_every_bound_conditional(certificate):
+    found = changed(certificate, "inconclusive", if_declared="pass", unit="day", heaviest=12.0)
+    assert "size (or total weight) of one day is declared" in found.sentence
+    assert "The largest seen is 12; if that is the largest possible, the verdict is pass." in (
+        found.next_step
+    )
+    condition = "if no day can weigh more than 12"
+    assert all(line.words.endswith(condition) for line in Answer(found).against)
+    assert Answer(found).worth[0].more.endswith(condition)
+
+
+def test_longer_names_of_rules_are_used_where_they_are_known(certificate):
+    found = changed(certificate, "fail", -0.2, -0.3, -0.1)
+    names = {"second": "second: item 1 x2", found.closest_rule: "closest: all x1"}
+    words = Answer(found, names).text
+    assert "best of 2 rules (closest: all x1)" in words
+    assert f"the rule '{names['second']}'" in words
+
+
+def test_a_lower_bound_is_never_rounded_in_our_favour(certificate):
+    sure = changed(certificate, "pass", 0.0259, 0.0159, 0.0359)
+    assert Answer(sure).against[1].words == "better by 0.026, by at least 0.015"
+    unsure = changed(certificate, "pass", 0.0, -0.0151, 0.02)
+    assert "at worst worse by 0.016, which is within" in Answer(unsure).against[1].words
+
+
+def test_a_notebook_shows_the_same_answer(certificate):
+    page = replace(certificate, closest_rule="<b>&")._repr_html_()
+    answer = Answer(certificate)
+    assert page.startswith(f"<b>{answer.question}</b><br>{answer.sentence}")
+    assert page.count("<tr>") == 3
+    assert "&lt;b&gt;&amp;" in page
+    for words in (answer.margin, answer.next_step):
+        assert words.replace("'", "&#x27;") in page
+
+
+def test_a_page_of_the_certificate_alone_is_written_whole(certificate, tmp_path):
+    path = tmp_path / "page.html"
+    certificate.report(path)
+    certificate.report(str(path))
+    assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
+    html = path.read_text(encoding="utf-8")
+    assert html.startswith("<!doctype html>")
+    assert "Deploy? Yes" in html
+    assert 'id="values-table"' in html
+    assert 'id="rounds"' not in html
+
+
+def test_the_name_of_the_value_is_written_and_read_with_the_certificate(certificate):
+    named = replace(certificate, value=EUROS)
+    assert Certificate.from_json(named.to_json()) == named
+
+
+def test_every_value_has_one_label():
+    assert set(LABELS) == {"plain", "best_rule", "isotonic", "calibrated", "paper", "oracle"}
+    assert len(set(LABELS.values())) == len(LABELS)
+
+
+def test_a_difference_that_rounds_to_nothing_is_called_about_equal(certificate):
+    near = changed(certificate, "pass", -0.0001, -0.02, 0.02)
+    words = "about equal, at worst worse by 0.020, which is within the margin"
+    assert Answer(near).against[1].words == words
