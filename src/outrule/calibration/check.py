@@ -14,7 +14,10 @@ from outrule.errors import DataError, check_number
 
 
 class Flagged(NamedTuple):
-    """A flagged test: its violation, and the mean size E|w| of its mark."""
+    """A flagged test: its violation, and the mean size E|w| of its mark.
+
+    On the simplex a marked class counts for ``1 - 1/c``, what the projection leaves of a step.
+    """
 
     test: int
     violation: float
@@ -191,7 +194,11 @@ class FixedStep(Step):
 
 @dataclass(frozen=True)
 class LineSearch(Step):
-    """The step that lowers the squared error most, ``|violation| / E|w|``."""
+    """The step that lowers the squared error most, ``|violation| / E|w|``.
+
+    On the simplex of c classes the projection moves the marked class by ``1 - 1/c`` of a step and
+    the others by the rest, so the step is ``|violation| / E[|w| (1 - 1/c)]`` there.
+    """
 
     def size(self, flagged: Flagged, tolerance: float, k: int) -> float:
         return abs(flagged.violation) / flagged.size
