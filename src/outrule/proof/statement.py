@@ -63,6 +63,17 @@ class Promise:
 
 
 @dataclass(frozen=True)
+class Look:
+    """An earlier certificate that this one continues: how much data it covered, and which."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    n_instances: int
+    n_observations: int
+    data: str
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What held-out data say of a model; all values per instance, in the caller's units.
 
@@ -90,6 +101,9 @@ class Certificate:
     rules, rivals : one result for every rule; those of plain and isotonic
     violations : one for every rule, the optimiser's own test last; approximate intervals
     promise_before, promise_after : predicted and realised value of the optimiser (winner's curse)
+    earlier : the certificates that this one continues, the first one first
+        ``verdict`` and the bounds hold for all of them together: it does no harm to look, and to go
+        on only if the verdict was not decided.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -125,6 +139,7 @@ class Certificate:
     rules: tuple[RivalResult, ...]
     rivals: tuple[RivalResult, ...]
     violations: tuple[ViolationResult, ...]
+    earlier: tuple[Look, ...]
     data: str
     model: str
     library: str
@@ -179,8 +194,8 @@ class Certificate:
         lines = [
             f"{self.verdict}: {self.sentence[0].lower()}{self.sentence[1:]}",
             f"gap {self.gap:+.4f} ({least}; approximately {near.lower:+.4f} "
-            f"to {near.upper:+.4f}) on {counted(self.n_observations, self.unit)}; closest rival: "
-            f"{self.closest_rival}",
+            f"to {near.upper:+.4f}) on {counted(self.n_observations, self.unit)}"
+            f"{_added(self)}; closest rival: {self.closest_rival}",
             f"margin {self.margin:g}{share}",
         ]
         return "\n".join([*lines, *([self.warning] if self.warning else [])])
@@ -251,6 +266,14 @@ def _better(certificate: Certificate) -> str:
 
 def _open(certificate: Certificate) -> list[str]:
     return [name for name, found in certificate.verdicts.items() if found == "inconclusive"]
+
+
+def _added(certificate: Certificate) -> str:
+    """How many observations a continued certificate has more than the one before."""
+    if not certificate.earlier:
+        return ""
+    more = certificate.n_observations - certificate.earlier[-1].n_observations
+    return f", {more:,} of them new since the last look"
 
 
 def _next(certificate: Certificate) -> str:
