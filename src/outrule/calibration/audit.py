@@ -96,12 +96,18 @@ def part_of(instances: Instances, layout: Layout, picks: NDArray[Any], of_rule: 
         if frozen is not None:
             movable[frozen] = 0
         sizes = sum_over(movable, layout, picks) / (2.0**bits * n)
-    observation = np.arange(n) if instances.cluster is None else instances.cluster
-    shares = np.bincount(observation, weights=weight)
-    low, high = instances.value_range
-    sensitivity = 2 * layout.k * (high - low) * float(shares.max() / shares.sum())
+    _, sensitivity = reach_and_sensitivity(instances, layout)
     fixed = (instances, outcome, layout, picks, of_rule, weight, bits, movable)
     return Part(*fixed, np.asarray(sizes)[of_rule], sensitivity)
+
+
+def reach_and_sensitivity(instances: Instances, layout: Layout) -> tuple[float, float]:
+    """How large a violation can be, and how much one observation can change it."""
+    cluster = np.arange(len(instances)) if instances.cluster is None else instances.cluster
+    shares = np.bincount(cluster, weights=instances.normalised_weight())
+    low, high = instances.value_range
+    reach = layout.k * (high - low)
+    return reach, 2 * reach * float(shares.max() / shares.sum())
 
 
 def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:

@@ -389,6 +389,7 @@ def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
         "tolerance": model.tolerance,
         "threshold": model.tolerance * settings.check.alert,
         "check": _in_words(settings.check),
+        "heuristic": model.heuristic,
         "step": _in_words(settings.step),
         "start": "the start column of the data" if model.has_start else start,
         "status": model.status.value,
