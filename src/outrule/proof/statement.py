@@ -291,10 +291,15 @@ def _ask(certificate: Certificate) -> str:
     """The request for a bound on weights that vary."""
     unit, heaviest = certificate.unit, certificate.heaviest
     what = "weight of one" if unit == "instance" else f"size (or total weight) of one {unit}"
+    once = (
+        ""
+        if unit == "instance"
+        else (f" Or let every {unit} count the same, with weights of 1 / size and max_weight=1.")
+    )
     return (
         f"Nothing can be certified before the largest possible {what} is declared, because rare "
         f"large ones could change everything: set max_weight. The largest seen is {heaviest:g}; if "
-        f"that is the largest possible, the verdict is {certificate.if_declared}."
+        f"that is the largest possible, the verdict is {certificate.if_declared}.{once}"
     )
 
 
