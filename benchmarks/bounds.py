@@ -16,7 +16,9 @@ heavy: weights from 1 to 1,000, which depend on the context
 
 Then worlds in which a pass would be wrong. rare: one cluster in 2,000 has 2,000 instances, in which
 the calibrated optimiser loses everything; the true gap is -0.30. drift: since the fit the plain
-optimiser has become better than the calibrated one, by more or by less than the margin.
+optimiser has become better than the calibrated one, by more or by less than the margin. peeking: a
+rule is better by exactly the margin, and someone looks at ten growing sizes and stops at the first
+pass, continuing the certificate or (which is wrong) making a new one each time.
 """
 
 from __future__ import annotations
@@ -177,6 +179,23 @@ def drift(n: int, n_holdouts: int, lag: float) -> list[outrule.Certificate]:
     return found
 
 
+def peek(n_draws: int, *, afresh: bool = False) -> list[outrule.Certificate]:
+    """The certificate at which someone stops who looks after 100, 200, ..., 1,000 instances."""
+    calibrator, found = two_actions(0.6, 0.5), []  # it decides as the plain optimiser does
+    for number in range(n_draws):
+        generator, certificate = np.random.default_rng([number, 1]), None
+        outcome = (generator.random((1_000, 2)) < [0.5, 0.5 + MARGIN]).astype(float)
+        for n in range(100, 1_001, 100):
+            part = np.tile([0.6, 0.5], (n, 1)), outcome[:n]
+            certificate = outrule.certify(
+                calibrator, *part, previous=None if afresh else certificate
+            )
+            if certificate.verdict == "pass":
+                break
+        found.append(certificate)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--holdouts", type=int, default=2_000)
@@ -202,11 +221,13 @@ def main() -> None:
         (f"drift: plain better by 0.10, margin {MARGIN}", drift(1_000, most, 0.10)),
         (f"drift: plain better by 0.05, margin {MARGIN}", drift(1_000, most, 0.05)),
         (f"drift: plain better by 0.04, margin {MARGIN}", drift(10_000, most // 10, 0.04)),
+        ("peeking ten times, the certificate continued", peek(most // 2)),
+        ("peeking ten times, a new certificate each time", peek(most // 2, afresh=True)),
     ]
     for what, certificates in cases:
         words = [certificate.verdict for certificate in certificates]
         shares = [f"{words.count(w) / len(words):.1%}" for w in ("pass", "inconclusive", "fail")]
-        n = certificates[0].n_observations
+        n = max(certificate.n_observations for certificate in certificates)
         print(f"| {n:,} | {what} | {len(words):,} | {' | '.join(shares)} |", flush=True)
 
 

@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 import outrule
-from outrule.cli import app
+from outrule.cli import app, files as cli_files
 from outrule.data.table_files import read_table, write_table
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -345,6 +345,39 @@ def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
     assert result.exit_code == 1
     assert result.stdout.startswith("Deploy? No\nfail: with 95 % confidence, the rule 'the closest")
     assert outrule.Certificate.from_json(certificate.read_text()).verdict == "fail"
+
+
+def test_a_certificate_is_continued_with_another_table(folder, tmp_path):
+    model, tables, looks = folder / "model.json", [], []
+    for number, n in enumerate((40, 50, 900)):
+        tables.append(tmp_path / f"{number}.csv")
+        write_table(trips(6 + number, n), tables[-1])
+        looks.append(tmp_path / f"{number}.json")
+        more = ("--continue", looks[-2]) if number else ()
+        result = run("certify", model, *tables, *more, "-o", looks[-1])
+        assert result.exit_code == (0 if n == 900 else 3), result.stderr
+    assert "on 990 instances, 900 of them new since the last look" in result.stdout
+    found = outrule.Certificate.from_json(looks[-1].read_text())
+    assert [look.n_instances for look in found.earlier] == [40, 90]
+    outrule.verify(found, outrule.load(model), open_files(str(model), *map(str, tables)))
+    assert refused(run("certify", model, *tables), "several tables are for --continue")
+    for words, given in (
+        ("the first 90 instances are not those of the earlier", tables[:2]),
+        ("the first 90 instances are not those of the earlier", [tables[1], tables[0], tables[2]]),
+        ("is in", [tables[0], tables[1], tables[1]]),
+    ):
+        assert refused(run("certify", model, *given, "--continue", looks[1]), words)
+    assert refused(run("certify", model, *tables, "--continue", model), "model.json: this is not")
+    assert refused(run("certify", model, *tables, "--continue", tmp_path / "no"), "No such file")
+    result = run("certify", model, *tables, "--continue", looks[1], "-o", looks[1])
+    assert refused(result, "is an input of this command")
+    write_table(trips(9, 5).drop("pickup_km"), tmp_path / "other.csv")
+    result = run("certify", model, *tables[:2], tmp_path / "other.csv", "--continue", looks[1])
+    assert refused(result, "other.csv must have the columns of", "1.csv, with the same types")
+
+
+def open_files(model, *tables):
+    return cli_files.open_files(model, *tables, outcome=True)[2]
 
 
 def test_certify_can_speak_without_writing(folder):

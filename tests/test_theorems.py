@@ -13,6 +13,9 @@ import reference
 import strategies
 from letter import algorithm_one
 from outrule import theory
+from outrule.calibration.audit import audit, prepare, squared_error
+from outrule.calibration.check import Flagged
+from outrule.calibration.patches import Patch, replay
 
 STEPS = [outrule.FixedStep(), outrule.LineSearch()]
 
@@ -207,6 +210,64 @@ def test_the_line_search_drop_is_exact_where_nothing_is_clipped():
     for row, after in pairwise(fitted.history_):
         drop = row.squared_error - after.squared_error
         assert drop == pytest.approx(abs(row.violation * row.step), abs=1e-10)
+
+
+def inner_classes(seed, *, reject, n=60, c=5):
+    """Class probabilities far from the faces of the simplex, of 2 to 5 classes per instance."""
+    generator = np.random.default_rng(seed)
+    available = np.arange(c) < generator.integers(2, c + 1, (n, 1))
+    parts = []
+    for tilt in (0.0, 0.5):
+        raw = available * (1 + 0.3 * generator.random((n, c)) + tilt * np.linspace(1, 0, c))
+        parts.append(raw / raw.sum(axis=1, keepdims=True))
+    problem = outrule.Rejection(0.7) if reject else outrule.Classification()
+    if reject:
+        parts, available = (
+            [problem.with_reject(part) for part in parts],
+            np.pad(available, ((0, 0), (0, 1)), constant_values=True),
+        )
+    weight = generator.random(n)
+    data = outrule.Instances.from_arrays(*parts, available=available, weight=weight)
+    return problem, [outrule.Fixed(0), outrule.Fixed(1)], data
+
+
+@pytest.mark.parametrize("reject", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_line_search_step_is_the_exact_minimiser_inside_the_simplex(seed, reject):
+    problem, rules, data = inner_classes(seed, reject=reject)
+    part = prepare(data, problem, rules)
+    found = audit(part, data.prediction, problem)
+    for test, violation, size in zip((0, 1, -1), found.violations, found.sizes, strict=True):
+        step = outrule.LineSearch().size(Flagged(test, violation, size), 0.1, 1)
+        signed = np.copysign(step, violation)
+
+        def error(step, test=test):
+            patched = replay([Patch(test, step)], rules, problem, data, data.prediction)
+            return squared_error(part, patched)
+
+        fall = error(0.0) - error(signed)
+        assert fall == pytest.approx(violation**2 / size, rel=1e-6)
+        others = [0.99 * signed, 1.01 * signed]
+        others += [violation] if test >= 0 else []  # |v| / E|w|, the step on the box
+        assert all(error(other) > error(signed) for other in others)
+
+
+def test_the_line_search_needs_fewer_rounds_on_the_simplex_than_one_that_ignores_it(monkeypatch):
+    generator = np.random.default_rng(0)
+    truth = generator.dirichlet(np.ones(3), 2_000)
+    outcomes = np.eye(3)[(generator.random((2_000, 1)) < truth.cumsum(axis=1)).argmax(axis=1)]
+    tilted = truth**0.4 * [2.0, 1.0, 0.5]
+    predictions = tilted / tilted.sum(axis=1, keepdims=True)
+    rules = [*map(outrule.Fixed, range(3)), *outrule.multipliers(3, limit=30)]
+
+    def rounds():
+        fitted = algorithm_one(outrule.Classification(), rules, 0.01)
+        return len(fitted.fit(predictions, outcomes).history_)
+
+    ours = rounds()
+    whole = outrule.LineSearch.size
+    monkeypatch.setattr(outrule.LineSearch, "size", lambda *args: whole(*args) * (1 - 1 / 3))
+    assert ours < rounds()
 
 
 # --- the examples of the paper -------------------------------------------------------------------

@@ -202,6 +202,36 @@ def test_a_perfect_start_needs_one_batch_and_no_round():
     assert found == theory.batch_size(k=1, tolerance=0.1, n_tests=2, rounds=1, delta=0.1)
 
 
+@pytest.mark.parametrize(("k", "tolerance", "margin"), [(1, 0.125, 0.25), (5, 0.02, 0.1)])
+def test_the_private_budget_uses_up_margin_and_delta(k, tolerance, margin):
+    # Jung et al. 2020, in units of the range 2 k: a + (exp(e) - 1) + c + 2 d, and b / c + d' / d.
+    delta, unit = 0.05, margin * tolerance / (2 * k)
+    budget = theory.private_budget(k=k, tolerance=tolerance, delta=delta, margin=margin)
+    c = d = 0.04 * unit
+    spent = budget.noise / (2 * k) + math.expm1(budget.privacy) + c + 2 * d
+    assert spent == pytest.approx(unit, rel=1e-12)
+    assert budget.failure / c + budget.privacy_delta / d == pytest.approx(delta, rel=1e-12)
+
+
+def test_the_private_samples_keep_the_noise_small_in_all_rounds():
+    size = {"k": 1, "tolerance": 0.5, "n_tests": 8, "rounds": 4, "delta": 0.05}
+    n = theory.private_samples(**size)
+    budget = theory.private_budget(k=1, tolerance=0.5, delta=0.05)
+    look = theory.budget_per_look(budget.privacy, budget.privacy_delta, 4)
+    logs = 3 * math.log(2 * 4 / budget.failure) + 2 * math.log(2 * 8)
+    assert 2 / n / look * logs == pytest.approx(budget.noise, rel=1e-5)
+    # Half of it would be too little noise for the budget; the order of section 3.3 is n^-1.
+    assert theory.private_samples(**size | {"tolerance": 0.25}) == pytest.approx(4 * n, rel=0.15)
+
+
+def test_the_private_samples_grow_with_the_root_of_the_rounds_and_fresh_ones_with_the_rounds():
+    few, many = (
+        theory.private_samples(k=1, tolerance=0.1, n_tests=9, rounds=t, delta=0.1)
+        for t in (100, 10_000)
+    )
+    assert 10 < many / few < 15  # the root, and a logarithm
+
+
 def test_commit_samples_keep_their_promise_on_coin_flips():
     epsilon, n_rules, delta = 0.5, 8, 0.1
     size = theory.commit_samples(k=1, epsilon=epsilon, n_rules=n_rules, delta=delta)
@@ -285,6 +315,7 @@ BOUNDS = [
     (theory.rounds_line_search, LOOP),
     (theory.batch_size, BATCH | {"margin": 0.5}),
     (theory.fresh_samples, FRESH | {"margin": 0.5, "alert": 0.5}),
+    (theory.private_samples, BATCH | {"margin": 0.5}),
     (theory.adaptive_samples, ADAPTIVE),
     (theory.commit_samples, COMMIT),
     (theory.worst_case_samples_matching, NODES),
@@ -327,6 +358,8 @@ GOOD = {
     theory.fixed_step: {"tolerance": 0.1, "k": 1},
     theory.potential_drop: {"violation": 0.1, "step": 0.1, "mean_size": 1},
     theory.line_search_step: {"violation": 0.1, "mean_size": 1},
+    theory.private_budget: {"k": 1, "tolerance": 0.1, "delta": 0.05, "margin": 0.25},
+    theory.budget_per_look: {"privacy": 0.1, "delta": 0.05, "rounds": 3},
     **dict(BOUNDS),
 }
 
@@ -344,6 +377,7 @@ BAD = {
     "step": NOT_NEGATIVE,
     "violation": ("a finite float", [math.inf, None]),
     "mean_size": ("a float greater than 0", [0, -2.0]),
+    "privacy": ("a float greater than 0", [0, -1.0, math.inf]),
     **dict.fromkeys(("k", "n_items", "n_nodes", "rank", "size", "rounds"), COUNT),
     **dict.fromkeys(("n_rules", "n_tests"), COUNT),
 }

@@ -179,8 +179,21 @@ def test_frozen_items_do_not_count_in_the_size_of_a_test():
     outcomes = problem.with_reject([[1.0, 0.0], [0.0, 1.0]])
     case = strategies.Case(problem, (outrule.Fixed(2), outrule.Fixed(0)), predictions, outcomes)
     _, found = look(case)
-    np.testing.assert_allclose(found.sizes, [0.0, 1.0, 0.5])
+    # One of two classes counts for 1 - 1/2: the projection takes half of a step back.
+    np.testing.assert_allclose(found.sizes, [0.0, 0.5, 0.25])
     np.testing.assert_allclose(found.violations, [0.0, (0.1 - 0.5) / 2, 0.05], atol=1e-12)
+
+
+def test_a_marked_class_counts_by_how_many_classes_its_instance_offers():
+    problem, available = outrule.Classification(), np.tri(4, dtype=bool)
+    predictions = available / available.sum(axis=1, keepdims=True)
+    data = outrule.Instances.from_arrays(
+        predictions, predictions, available=available, weight=[1.0, 2.0, 3.0, 2.0]
+    )
+    found = audit(prepare(data, problem, [outrule.Fixed(0)]), data.prediction, problem)
+    # An instance with one class cannot move.
+    expected = (1 * 0 + 2 * 1 / 2 + 3 * 2 / 3 + 2 * 3 / 4) / 8
+    np.testing.assert_allclose(found.sizes, [expected, expected])
 
 
 @pytest.mark.parametrize("worth", [0, 10**9], ids=["side by side", "one by one"])

@@ -233,7 +233,7 @@ def test_fit_forgets_what_partial_fit_learned():
 @pytest.mark.parametrize("check", [outrule.PrivateReuse(), outrule.Reuse(validation=0.2)])
 def test_partial_fit_refuses_checks_that_need_all_data_at_once(check):
     with pytest.raises(outrule.ArgumentError, match=r"'check' argument .* for partial_fit"):
-        calibrator(check=check).partial_fit(*draw(50, 0))
+        calibrator(check=check, max_rounds=3).partial_fit(*draw(50, 0))
 
 
 # --- the validation part -------------------------------------------------------------------------

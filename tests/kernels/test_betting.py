@@ -10,9 +10,10 @@ from hypothesis import given, strategies as st
 from outrule.kernels import betting
 
 
-def slow_stakes(value, weight, level):
-    n, found = len(value), []
-    for i in range(n):
+def slow_stakes(value, weight, level, planned=None):
+    found = []
+    for i in range(len(value)):
+        n = len(value) if planned is None else planned[i]
         d, w = value[:i], weight[:i]
         variance = 0.25
         if i:
@@ -41,8 +42,12 @@ def slow_lower_bound(value, weight, level):
     return low
 
 
+def stakes(value, weight):
+    return betting.stakes(value, weight, np.full(len(value), len(value)))
+
+
 def fast(value, weight, level):
-    return betting.lower_bound(value, weight, betting.stakes(value, weight), level)
+    return betting.lower_bound(value, weight, stakes(value, weight), level)
 
 
 levels = st.sampled_from([0.1, math.log(20), 8.0, 25.0])
@@ -65,13 +70,13 @@ def test_the_bound_is_that_of_the_slow_twin(sample, level):
 def test_the_evidence_is_the_capital_of_the_slow_twin_stopped_at_the_level(sample, level, s):
     path = slow_capital(*sample, level, s)
     stopped = next((c for c in path[1:] if c >= math.exp(level)), path[-1])
-    found = betting.evidence(*sample, betting.stakes(*sample), s, level)
+    found = betting.evidence(*sample, stakes(*sample), s, level)
     assert found == pytest.approx(min(math.log(stopped), level), abs=1e-9)
 
 
 @given(samples(), levels)
 def test_the_largest_capital_falls_as_the_number_bet_against_grows(sample, level):
-    stake = math.sqrt(level) * betting.stakes(*sample)
+    stake = math.sqrt(level) * stakes(*sample)
     tops = [betting.log_capital(*sample, stake, s, np.inf)[0] for s in np.linspace(0, 1, 30)]
     assert all(b <= a + 1e-12 for a, b in pairwise(tops))
 
@@ -83,16 +88,26 @@ def test_a_stake_looks_only_at_the_past(sample, place):
     other = value.copy()
     other[place:] = weight[place:] - value[place:]
     np.testing.assert_array_equal(
-        betting.stakes(value, weight)[: place + 1], betting.stakes(other, weight)[: place + 1]
+        stakes(value, weight)[: place + 1], stakes(other, weight)[: place + 1]
+    )
+
+
+@given(samples(), samples(), levels)
+def test_bets_planned_before_a_look_are_those_of_the_look_alone(first, more, level):
+    value, weight = (np.concatenate(pair) for pair in zip(first, more, strict=True))
+    n, every = len(first[0]), len(value)
+    planned = np.repeat([n, every], [n, every - n])
+    found = betting.stakes(value, weight, planned)
+    np.testing.assert_array_equal(found[:n], stakes(*first))
+    np.testing.assert_allclose(
+        math.sqrt(level) * found, slow_stakes(value, weight, level, planned), rtol=1e-6
     )
 
 
 @given(samples())
 def test_stakes_on_the_other_side_are_the_same(sample):
     value, weight = sample
-    np.testing.assert_allclose(
-        betting.stakes(value, weight), betting.stakes(weight - value, weight), rtol=1e-6
-    )
+    np.testing.assert_allclose(stakes(value, weight), stakes(weight - value, weight), rtol=1e-6)
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-6, 0.5, 1.0])

@@ -103,6 +103,49 @@ def test_k_of_a_table_is_bounded_by_its_nodes_and_by_the_values_of_each_column(p
             assert problem.between(*columns).pick(data.prediction, layout).shape == (len(trips), k)
 
 
+@pytest.mark.parametrize("problem", [outrule.Matching, outrule.GreedyMatching])
+def test_k_of_a_table_is_its_largest_matching_where_nodes_and_values_say_too_little(problem):
+    star = [(0, *pair) for pair in STAR]  # its centre is in both columns
+    triangles = [(1, a, b) for a, b in [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)]]
+    for rows, k in ((star, 1), (triangles, 2), (star + triangles, 2)):
+        frame = pl.DataFrame(rows, schema=["trip", "one", "two"], orient="row")
+        data = Instances.from_table(frame.with_columns(p=0.5), instance="trip", prediction="p")
+        assert problem.between("one", "two").lay(data).k == k
+
+
+@pytest.mark.parametrize("problem", [outrule.Matching, outrule.GreedyMatching])
+def test_k_counts_only_the_edges_on_offer(problem):
+    offers = np.zeros((40, 6), dtype=bool)
+    offers[:, [0, 1]] = True  # the edges (0, 1) and (0, 2) of four nodes
+    data = Instances.from_weights(np.ones((40, 6)), offers)
+    assert problem.complete(4).lay(data).k == 1
+    offers[39, 5] = True  # and (2, 3)
+    assert problem.complete(4).lay(Instances.from_weights(np.ones((40, 6)), offers)).k == 2
+
+
+def test_k_of_an_assignment_with_missing_pairs_is_its_largest_matching():
+    offers = np.zeros((100, 9), dtype=bool)
+    offers[:, [0, 1, 2, 3, 6]] = True  # the first row and the first column
+    data = Instances.from_weights(np.ones((100, 9)), offers)
+    assert outrule.Assignment(3, 3).lay(data).k == 2
+    assert outrule.Assignment(3, 3).lay(Instances.from_weights(np.ones((100, 9)))).k == 3
+    rows = [(trip, r, c) for trip in range(5) for r in range(3) for c in range(4) if not r * c]
+    frame = pl.DataFrame(rows, schema=["trip", "r", "c"], orient="row").with_columns(p=0.5)
+    table = Instances.from_table(frame, instance="trip", prediction="p")
+    assert outrule.Assignment("r", "c").lay(table).k == 2
+
+
+def test_the_step_of_a_star_is_that_of_one_item():
+    predictions = np.random.default_rng(0).random((50, 16))
+    settings = {"step": outrule.FixedStep(), "start": None, "rivals": ()}
+    for problem in (outrule.Matching(STAR), outrule.BestAction()):
+        calibrator = outrule.DecisionCalibrator(
+            problem, [outrule.Multiplier(np.ones(16), name="same")], 0.4, **settings
+        ).fit(predictions, predictions / 2)
+        assert calibrator.k_ == 1
+        assert {abs(patch.step) for patch in calibrator.patches_} == {0.1}
+
+
 @st.composite
 def edge_table(draw):
     """Instances with edges of their own between nodes with names, parallel ones too."""

@@ -14,6 +14,7 @@ from outrule import CertificateError, Instances, certify, verify
 from outrule.calibration.patches import Patch
 from outrule.errors import DataError
 from outrule.model.codec import fingerprint
+from outrule.proof.continuation import first_part
 
 
 def draw(n, m, seed, low=0.0, high=1.0, **extra):
@@ -120,6 +121,13 @@ CASES = {
         lambda s: draw(300, 4, s, **GROUPS),
         {},
     ),
+    "continued": (outrule.TopK(2), tilts(4), lambda s: draw(300, 4, s), {}),
+    "continued clusters": (
+        outrule.BestAction(),
+        tilts(4),
+        lambda s: draw(300, 4, s, **GROUPS),
+        {},
+    ),
     "isotonic": (
         outrule.BestAction(),
         tilts(4),
@@ -180,7 +188,8 @@ CASES = {
     ),
 }
 
-MAX_WEIGHT = {"declared clusters": 20.0}
+MAX_WEIGHT = {"declared clusters": 20.0, "continued clusters": 25.0}
+LOOKS = {"continued": (50, 51, 250), "continued clusters": (100,)}
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +206,11 @@ def made():
             calibrator.fit(training)
             hold_out = instances(1)
             settings = {"confidence": 0.9, "max_weight": MAX_WEIGHT.get(name)}
-            found[name] = calibrator, hold_out, certify(calibrator, hold_out, **settings)
+            certificate = None
+            for n in (*LOOKS.get(name, ()), len(hold_out)):
+                part = first_part(hold_out, n)
+                certificate = certify(calibrator, part, previous=certificate, **settings)
+            found[name] = calibrator, hold_out, certificate
         return found[name]
 
     return make
@@ -342,7 +355,8 @@ def mutants(value, path=""):
             yield f"{path} reversed", value[::-1]
             yield f"{path} rotated", value[1:] + value[:1]
         yield f"{path} as an object", {str(i): entry for i, entry in enumerate(value)}
-        yield f"{path} emptied", []
+        if value:
+            yield f"{path} emptied", []
     elif isinstance(value, str):
         yield f"{path} longer", f"{value}x"
         yield f"{path} shorter", value[:-1]
@@ -372,9 +386,10 @@ def is_caught(claim, calibrator, hold_out):
     return False
 
 
-@pytest.mark.parametrize(
-    "name", ["best action", "rejection", "clusters and weights", "declared clusters", "isotonic"]
-)
+CHANGED = ["best action", "rejection", "clusters and weights", "declared clusters", "isotonic"]
+
+
+@pytest.mark.parametrize("name", [*CHANGED, "continued clusters"])
 def test_every_single_change_is_caught(made, name):
     calibrator, hold_out, certificate = made(name)
     claim = json.loads(certificate.to_json())
@@ -473,6 +488,32 @@ def test_a_wrong_model_is_caught_by_its_numbers_even_with_its_own_fingerprint(ma
     claim = dataclasses.replace(certificate, model=fingerprint(other.model_))
     with pytest.raises(CertificateError):
         verify(claim, other, hold_out)
+
+
+def test_looks_that_were_never_taken_are_caught(made):
+    calibrator, hold_out, certificate = made("continued")
+    assert [look.n_instances for look in certificate.earlier] == [50, 51, 250]
+    again = certify(calibrator, hold_out, confidence=0.9)
+    assert again.gap_lower != certificate.gap_lower  # other bets
+    for earlier in (
+        (),
+        certificate.earlier[1:],
+        certificate.earlier[::-1],
+        (*certificate.earlier, dataclasses.replace(certificate.earlier[-1], n_instances=300)),
+        (*certificate.earlier, dataclasses.replace(certificate.earlier[-1], n_instances=999)),
+        (dataclasses.replace(certificate.earlier[0], n_instances=-1), *certificate.earlier[1:]),
+        (dataclasses.replace(certificate.earlier[0], n_instances=49), *certificate.earlier[1:]),
+    ):
+        claim = dataclasses.replace(certificate, earlier=earlier)
+        with pytest.raises(CertificateError):
+            verify(claim, calibrator, hold_out)
+
+
+def test_a_look_that_divides_a_cluster_is_caught(made):
+    calibrator, hold_out, certificate = made("continued clusters")
+    inside = dataclasses.replace(certificate.earlier[0], n_instances=102)
+    with pytest.raises(CertificateError, match="a cluster belongs to two looks"):
+        verify(dataclasses.replace(certificate, earlier=(inside,)), calibrator, hold_out)
 
 
 def test_other_data_are_caught(made):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from outrule import kernels, threads
 from outrule.data.instances import Instances
-from outrule.problems.contract import Layout, Problem
+from outrule.problems.contract import Layout, Problem, count_marks
 from outrule.rules.decisions import decide_all, distinct
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Integers, Picks
@@ -40,8 +40,8 @@ class Part:
     of_rule: Integers
     weight: Floats
     bits: int  # residuals are integers in units of span / 2**bits
-    movable: Integers  # the weight of every item that a patch can move, times 2**bits; or empty
-    sizes: Floats  # E|w| of every rule's test, counting items that a patch can move
+    movable: Integers  # how far a step moves every item, weighted, times 2**bits; empty: all alike
+    sizes: Floats  # of every rule's test: E|w|, or what the projections leave of its squared norm
     sensitivity: float  # how much one observation can change a violation
 
     @property
@@ -87,16 +87,27 @@ def part_of(instances: Instances, layout: Layout, picks: NDArray[Any], of_rule: 
         counts = run_on_rules(picks, lambda r: np.count_nonzero(picks[r] != none, axis=(1, 2)))
         sizes = np.concatenate(counts) / n
     else:
-        movable = np.repeat(np.rint(weight * 2.0**bits).astype(np.int64), sizes_of_offers)
-        if "frozen" in layout.per_item:
-            movable[layout.per_item["frozen"]] = 0
+        share, frozen = weight, layout.per_item.get("frozen")
+        if frozen is not None:
+            # On the simplex of c classes, the projection keeps 1 - 1/c of a step (squared norm).
+            n_classes = sizes_of_offers - count_marks(frozen, layout.offsets)
+            share = weight * (1 - 1 / np.maximum(n_classes, 1))
+        movable = np.repeat(np.rint(share * 2.0**bits).astype(np.int64), sizes_of_offers)
+        if frozen is not None:
+            movable[frozen] = 0
         sizes = sum_over(movable, layout, picks) / (2.0**bits * n)
-    observation = np.arange(n) if instances.cluster is None else instances.cluster
-    shares = np.bincount(observation, weights=weight)
-    low, high = instances.value_range
-    sensitivity = 2 * layout.k * (high - low) * float(shares.max() / shares.sum())
+    _, sensitivity = reach_and_sensitivity(instances, layout)
     fixed = (instances, outcome, layout, picks, of_rule, weight, bits, movable)
     return Part(*fixed, np.asarray(sizes)[of_rule], sensitivity)
+
+
+def reach_and_sensitivity(instances: Instances, layout: Layout) -> tuple[float, float]:
+    """How large a violation can be, and how much one observation can change it."""
+    cluster = np.arange(len(instances)) if instances.cluster is None else instances.cluster
+    shares = np.bincount(cluster, weights=instances.normalised_weight())
+    low, high = instances.value_range
+    reach = layout.k * (high - low)
+    return reach, 2 * reach * float(shares.max() / shares.sum())
 
 
 def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:

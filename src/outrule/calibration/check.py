@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from math import log, log1p, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
+from outrule import theory
 from outrule.calibration.audit import OPTIMISER, Audit
+from outrule.data.checks import check_range
+from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number
+from outrule.problems.contract import Problem
 
 
 class Flagged(NamedTuple):
-    """A flagged test: its violation, and the mean size E|w| of its mark."""
+    """A flagged test: its violation, and the mean size E|w| of its mark.
+
+    On the simplex a marked class counts for ``1 - 1/c``, what the projection leaves of a step.
+    """
 
     test: int
     violation: float
@@ -27,8 +34,14 @@ class Check(ABC):
     alert: float
     early_exit: bool = True  # stop when nothing is flagged
 
-    def check_data(self, audit: Audit, tolerance: float, rounds: int) -> None:  # noqa: B027 - one needs it
-        """Raise DataError, at the first audit, if the data are too few for this CHECK."""
+    def check_data(  # noqa: B027 - one needs it
+        self, reach: float, sensitivity: float, tolerance: float, n_tests: int, rounds: int
+    ) -> None:
+        """Raise DataError if the data are too few for this CHECK.
+
+        No violation can be larger than ``reach``, and no observation can change one by more than
+        ``sensitivity``.
+        """
 
     def flag(
         self, audit: Audit, tolerance: float, k: int, rounds: int, generator: np.random.Generator
@@ -58,8 +71,7 @@ class FreshBatches(Check):
     Parameters
     ----------
     size : int
-        Instances per batch; ``theory.batch_size`` says how many the theorem asks for, given the
-        tolerance as a share of the value range.
+        Instances per batch; :meth:`for_guarantee` says how many the theorem asks for.
     alert : float in (0, 1]
         A violation above ``alert * tolerance`` is flagged. With batches that estimate to
         within a quarter of the tolerance (``theory.batch_size(..., margin=1/4)``), 3/4 flags only
@@ -77,6 +89,73 @@ class FreshBatches(Check):
         check_number(self.size, "size", "FreshBatches", 1, low_open=False, integer=True)
         check_number(self.alert, "alert", "FreshBatches", 0, 1)
 
+    @classmethod
+    def for_guarantee(
+        cls,
+        problem: Problem | int,
+        n_rules: int,
+        epsilon: float,
+        *,
+        n_items: int,
+        delta: float = 0.05,
+        value_range: tuple[float, float] = (0.0, 1.0),
+    ) -> FreshBatches:
+        """Batches so large that a loop that converges has its guarantee (Theorem 3.3).
+
+        With probability 1 - delta every violation is estimated to within a quarter of the tolerance
+        in every round. Then each patch corrects a true violation, of half the tolerance at least;
+        the loop converges after at most ``4 k r / tau^2`` patches with ``FixedStep()``, r being the
+        squared error of the start (``16/3 k r / tau^2`` with ``LineSearch()`` where all decisions
+        have the same size); and when its status is "converged", the optimiser is at least as good
+        as every rule, minus at most epsilon, on the whole population and not only on these data.
+
+        It holds for independent instances without weights, and where nothing else has seen them:
+        ``start=None`` (or the output of a calibrator fitted on other data), and no isotonic rival.
+
+        Parameters
+        ----------
+        problem : Problem, or int
+            Or k, the size of the largest decision, where the problem's structure is in the data.
+        n_rules : int
+        epsilon : float
+            As for the calibrator, in the units of the value.
+        n_items : int
+            The most items that an instance offers; the squared error of any start is less.
+        value_range : (low, high)
+
+        Examples
+        --------
+        >>> from outrule import BestAction
+        >>> FreshBatches.for_guarantee(BestAction(), 100, 0.5, n_items=16)
+        FreshBatches(size=7959, alert=0.75, early_exit=True)
+        """
+        owner = "FreshBatches.for_guarantee"
+        low, high = check_range(value_range)
+        check_number(epsilon, "epsilon", owner, 0, high - low)
+        for name, count in (("n_rules", n_rules), ("n_items", n_items)):
+            check_number(count, name, owner, 1, low_open=False, integer=True)
+        check_number(delta, "delta", owner, 0, 1, high_open=True)
+        k, ratio = problem, 1.0
+        if isinstance(problem, Problem):
+            k = problem.lay(Instances.from_weights(np.ones((1, n_items)))).k
+            ratio = problem.ratio
+        k = int(check_number(k, "problem", owner, 1, low_open=False, integer=True))
+        tolerance = theory.tolerance(epsilon / (high - low), ratio)
+        # The line search at 3/4 with errors of 1/4 lowers the potential by 3/16 tau^2 / k; the
+        # fixed step by more. One more round finds nothing, and the rivals are two more tests.
+        most = theory.rounds_line_search(
+            squared_error=n_items, k=k, tolerance=tolerance, alert=sqrt(3) / 4
+        )
+        size = theory.batch_size(
+            k=k,
+            tolerance=tolerance,
+            n_tests=n_rules + 3,
+            rounds=most + 1,
+            delta=delta,
+            margin=0.25,
+        )
+        return cls(size)
+
 
 @dataclass(frozen=True)
 class PrivateReuse(Check):
@@ -87,42 +166,72 @@ class PrivateReuse(Check):
     in the observations (instances, or clusters), and what it repairs holds beyond them. What is
     reported with it is not private: history, rule values and isotonic curves are exact.
 
+    Without ``privacy`` the noise follows from the tolerance, from ``max_rounds`` and from delta
+    (``theory.private_budget``). Then, for independent instances without weights, a loop that
+    converges has its guarantee on the whole population with probability 1 - delta. That takes very
+    many instances, as a rule more than ``FreshBatches``: ``theory.private_samples`` says how many,
+    and ``fit`` raises DataError before any work if there are fewer.
+
+    With a ``privacy`` of your own it is a heuristic: less noise, and no guarantee beyond the data.
+
+    ``max_rounds`` must be given, as the noise depends on it. What is fitted on the same data is not
+    supported, because it has seen them without noise: use ``start=None`` and ``rivals=("plain",)``.
+
     Parameters
     ----------
-    privacy, delta : float
-        The budget of the patches, by composition over twice ``max_rounds`` looks. Give
-        ``max_rounds``: the default is the theory's worst case, which leaves little for each look.
-        ``fit`` raises DataError if the noise would be larger than the violations to be found.
-    alert : float in (0, 1]
+    privacy : float, optional
+        The budget of all patches, by composition over two looks in every round. ``fit`` raises
+        DataError if the noise would be larger than the violations to be found.
+    delta : float
+        The probability that the guarantee fails; with ``privacy``, the delta of that budget.
+    alert : float in (0, 1]; without ``privacy`` in (0.5, 1)
     """
 
-    privacy: float = 1.0
+    privacy: float | None = None
     delta: float = 0.05
     alert: float = 0.75
 
     def __post_init__(self) -> None:
-        check_number(self.privacy, "privacy", "PrivateReuse", 0)
         check_number(self.delta, "delta", "PrivateReuse", 0, 1, high_open=True)
-        check_number(self.alert, "alert", "PrivateReuse", 0, 1)
+        if self.privacy is None:
+            check_number(self.alert, "alert", "PrivateReuse", 0.5, 1, high_open=True)
+        else:
+            check_number(self.privacy, "privacy", "PrivateReuse", 0)
+            check_number(self.alert, "alert", "PrivateReuse", 0, 1)
 
-    def budget_per_look(self, rounds: int) -> float:
-        """The epsilon of one mechanism, such that 2 * rounds of them cost ``privacy``.
+    def budget_per_look(self, reach: float, tolerance: float, rounds: int) -> float:
+        """The epsilon of one mechanism, of which there are two in every round."""
+        if self.privacy is not None:
+            return theory.budget_per_look(self.privacy, self.delta, rounds)
+        # The theory's violations are between -k and k: here k is 1.
+        budget = theory.private_budget(
+            k=1, tolerance=tolerance / reach, delta=self.delta, margin=1 - self.alert
+        )
+        return theory.budget_per_look(budget.privacy, budget.privacy_delta, rounds)
 
-        Advanced composition (Dwork, Rothblum and Vadhan 2010) in the form
-        ``privacy = e * sqrt(2 T ln(1/delta)) + T e (exp(e) - 1)``, solved by bisection.
-        """
-        looks = 2 * rounds
-        # Above one, T e (exp(e) - 1) is at least exp(e) - 1: no larger e can be paid.
-        low, high = 0.0, min(self.privacy, 1 + log1p(self.privacy))
-        for _ in range(200):
-            middle = (low + high) / 2
-            cost = middle * sqrt(2 * looks * log(1 / self.delta))
-            cost += looks * middle * float(np.expm1(middle))
-            low, high = (middle, high) if cost <= self.privacy else (low, middle)
-        return max(low, self.privacy / looks)  # plain composition is better for large budgets
-
-    def check_data(self, audit: Audit, tolerance: float, rounds: int) -> None:
-        noise, sought = audit.sensitivity / self.budget_per_look(rounds), self.alert * tolerance
+    def check_data(
+        self, reach: float, sensitivity: float, tolerance: float, n_tests: int, rounds: int
+    ) -> None:
+        if self.privacy is None:
+            needed = theory.private_samples(
+                k=1,
+                tolerance=tolerance / reach,
+                n_tests=n_tests,
+                rounds=rounds,
+                delta=self.delta,
+                margin=1 - self.alert,
+            )
+            n = round(2 * reach / sensitivity)
+            if n < needed:
+                raise DataError(
+                    f"the guarantee of PrivateReuse needs {needed:,} instances of equal weight "
+                    f"with max_rounds={rounds} and this epsilon, and these count as {n:,}. Use "
+                    "Reuse() and a certificate, fewer max_rounds or a larger epsilon; or set "
+                    "privacy, which is a heuristic."
+                )
+            return
+        noise = sensitivity / self.budget_per_look(reach, tolerance, rounds)
+        sought = self.alert * tolerance
         if noise > sought:
             raise DataError(
                 f"PrivateReuse would decide by noise: with max_rounds={rounds} its scale is "
@@ -134,7 +243,7 @@ class PrivateReuse(Check):
     def flag(
         self, audit: Audit, tolerance: float, k: int, rounds: int, generator: np.random.Generator
     ) -> Flagged | None:
-        budget = self.budget_per_look(rounds)
+        budget = self.budget_per_look(audit.reach, tolerance, rounds)
         scores = np.concatenate((audit.violations, -audit.violations))
         noisy = scores * (budget / (2 * audit.sensitivity)) + generator.gumbel(size=len(scores))
         drawn = int(np.argmax(noisy)) % len(audit.violations)
@@ -192,7 +301,11 @@ class FixedStep(Step):
 
 @dataclass(frozen=True)
 class LineSearch(Step):
-    """The step that lowers the squared error most, ``|violation| / E|w|``."""
+    """The step that lowers the squared error most, ``|violation| / E|w|``.
+
+    On the simplex of c classes the projection moves the marked class by ``1 - 1/c`` of a step and
+    the others by the rest, so the step is ``|violation| / E[|w| (1 - 1/c)]`` there.
+    """
 
     def size(self, flagged: Flagged, tolerance: float, k: int) -> float:
         return abs(flagged.violation) / flagged.size

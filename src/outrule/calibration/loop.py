@@ -78,7 +78,8 @@ def boost(
             status = Status.OUT_OF_DATA
             break
         if number == 0:
-            check.check_data(found, tolerance, max_rounds)
+            size = (found.reach, found.sensitivity)
+            check.check_data(*size, tolerance, len(found.violations), max_rounds)
         flagged = check.flag(found, tolerance, k, max_rounds, generator)
         if flagged is None:
             largest = float(found.violations[np.argmax(np.abs(found.violations))])

@@ -55,14 +55,14 @@ def finish(text: str, output: str | None, shown: str, *, as_json: bool, then: st
         say(f"wrote {output}{then}")
 
 
-def open_files(path: str, table: str, *, outcome: bool) -> tuple[Model, pl.DataFrame, Instances]:
-    """A model, a table, and the instances of the table, read as in training."""
+def open_files(path: str, *tables: str, outcome: bool) -> tuple[Model, pl.DataFrame, Instances]:
+    """A model, a table (or some, one below the other), and its instances, read as in training."""
     from outrule.data.instances import Instances
-    from outrule.data.table_files import read_table
 
-    model, frame = _open_model(path), read_table(table)
+    model = _open_model(path)
+    assert model.columns is not None
+    frame = _read_tables(tables, model.columns.instance)
     names, kept = model.columns, frame
-    assert names is not None
     if not outcome:  # it is not needed to decide, and no rule may see it
         kept = frame.drop(names.outcome or (), strict=False)
         names = replace(names, outcome=None, weight=None, cluster=None)
@@ -70,6 +70,29 @@ def open_files(path: str, table: str, *, outcome: bool) -> tuple[Model, pl.DataF
         kept = _items_as_trained(kept, names.item, model)
     instances = Instances.from_table(kept, **asdict(names), value_range=model.value_range)
     return model, frame, model.instances(instances)
+
+
+def _read_tables(tables: Sequence[str], instance: str) -> pl.DataFrame:
+    """Tables with the same columns and different instances, one below the other."""
+    import polars as pl
+
+    from outrule.data.table_files import POLARS_ERRORS, read_table
+
+    frame = read_table(tables[0])
+    for number, table in enumerate(tables[1:], 1):
+        more = read_table(table)
+        if instance in frame.columns and instance in more.columns:
+            names = set(frame[instance].to_list())
+            both = next((name for name in more[instance].to_list() if name in names), None)
+            if both is not None:
+                raise DataError(f"{instance} {both!r} is in {table} and in a table before it.")
+        try:
+            frame = pl.concat([frame, more.select(frame.columns)], how="vertical_relaxed")
+        except POLARS_ERRORS:
+            raise DataError(
+                f"{table} must have the columns of {tables[number - 1]}, with the same types."
+            ) from None
+    return frame
 
 
 def _open_model(path: str) -> Model:

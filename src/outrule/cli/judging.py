@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
 TABLE = Annotated[str, typer.Argument(help='New rows, with outcomes; "-" reads standard input.')]
+TABLES = Annotated[
+    list[str],
+    typer.Argument(metavar="TABLE...", help='New rows, with outcomes; "-" reads standard input.'),
+]
+EARLIER = Annotated[
+    str | None,
+    typer.Option(
+        "--continue",
+        metavar="FILE",
+        help="Earlier certificate to add data to: first its tables, in order, then the new one.",
+    ),
+]
 FILE = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
 JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 LEVEL = Annotated[float, typer.Option(help="Probability with which the verdict must hold.")]
@@ -33,10 +45,11 @@ MOST = Annotated[
 
 def certify(
     model: MODEL,
-    table: TABLE,
+    table: TABLES,
     output: FILE = None,
     confidence: LEVEL = 0.95,
     max_weight: MOST = None,
+    previous: EARLIER = None,
     as_json: JSON = False,
 ) -> None:
     """Judge a model on data it has not seen.
@@ -48,15 +61,22 @@ def certify(
     \b
     outrule certify model.json later.parquet -o certificate.json
 
+    Where it is inconclusive, add data. The bounds hold at all looks together:
+
+    \b
+    outrule certify model.json later.parquet more.parquet --continue certificate.json -o new.json
+
     \b
     exit code 0: pass, at least as good as every rival, minus at most the margin
     exit code 1: fail, some rival is better
     exit code 3: inconclusive; the output says how many observations would decide it
     exit code 2: bad input
     """
-    check_output(output, (model, table), as_json=as_json)
+    check_output(output, (model, *table, previous or ""), as_json=as_json)
+    if len(table) > 1 and previous is None:
+        raise DataError("several tables are for --continue CERTIFICATE: give one, or that too.")
     with waiting("certifying"):
-        fitted, _, found = _certify(model, table, confidence, max_weight)
+        fitted, _, found = _certify(model, table, confidence, max_weight, previous)
         shown = _shown(fitted, found, err=output == STANDARD)
     finish(found.to_json(), output, found.to_json() if as_json else shown, as_json=as_json)
     raise typer.Exit(EXIT[found.verdict])
@@ -85,7 +105,7 @@ def report(
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
     check_output(output, (model, table), as_json=as_json)
     with waiting("writing the report"):
-        fitted, instances, found = _certify(model, table, confidence, max_weight)
+        fitted, instances, found = _certify(model, [table], confidence, max_weight)
         summary = outrule.summarise(fitted, instances, found)
         page = outrule.report(summary, model=_file_name(model), table=_file_name(table))
         shown = _shown(fitted, found, err=output == STANDARD)
@@ -93,16 +113,27 @@ def report(
 
 
 def _certify(
-    model: str, table: str, confidence: float, max_weight: float | None
+    model: str,
+    tables: list[str],
+    confidence: float,
+    max_weight: float | None,
+    previous: str | None = None,
 ) -> tuple[Model, Instances, Certificate]:
     from outrule.proof import certificate
 
-    fitted, _, instances = open_files(model, table, outcome=True)
-    return (
-        fitted,
-        instances,
-        certificate.certify(fitted, instances, confidence=confidence, max_weight=max_weight),
+    earlier = None if previous is None else _open_certificate(previous)
+    fitted, _, instances = open_files(model, *tables, outcome=True)
+    found = certificate.certify(
+        fitted, instances, confidence=confidence, max_weight=max_weight, previous=earlier
     )
+    return fitted, instances, found
+
+
+def _open_certificate(path: str) -> Certificate:
+    try:
+        return outrule.Certificate.from_json(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def _file_name(path: str) -> str:

@@ -166,8 +166,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         settings = self.settings()
         instances = self._training_data(predictions, outcomes, available, sample_weight)
         self.model_ = fit_model(settings, instances, feature_names(predictions))
-        if self.model_.caution is not None:
-            warnings.warn(self.model_.caution, ConvergenceWarning, stacklevel=3)
+        if self.model_.unfinished is not None:
+            warnings.warn(self.model_.unfinished, ConvergenceWarning, stacklevel=3)
         return self
 
     @threads.as_asked

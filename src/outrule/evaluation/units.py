@@ -22,7 +22,7 @@ from outrule.evaluation.stream import Progress, Track
 REUSE: dict[tuple[str, str], tuple[Check, Step]] = {  # by the names in the table of runs
     ("reuse", "fixed"): (Reuse(), FixedStep()),
     ("reuse", "line search"): (Reuse(), LineSearch()),
-    ("private reuse", "fixed"): (PrivateReuse(alert=1.0), FixedStep()),
+    ("private reuse", "fixed"): (PrivateReuse(privacy=1.0, alert=1.0), FixedStep()),
 }
 Row = dict[str, Any]
 

@@ -19,23 +19,25 @@ STEPS = 200  # of the search for the root; about ten are needed
 
 
 @njit(nogil=True, cache=True)
-def stakes(value: NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The stake of every bet, from the observations before it only; times ``sqrt(log_level)``.
+def stakes(
+    value: NDArray[np.float64], weight: NDArray[np.float64], planned: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The stake of every bet, from the observations before it only; divided by sqrt(log_level).
 
     It is ``sqrt(2 log_level / (n variance))``, the predictable plug-in of Waudby-Smith and Ramdas
-    (2024). The variance is that of ``d - r w``, r being the ratio so far; it starts at a quarter of
-    the mean squared weight. It is the same for ``w - d`` in the place of d.
+    (2024), where n is the number of bets that was ``planned`` before this one was made. The
+    variance is that of ``d - r w``, r being the ratio so far; it starts at a quarter of the mean
+    squared weight. It is the same for ``w - d`` in the place of d.
     """
-    n = len(value)
-    found = np.empty(n)
+    found = np.empty(len(value))
     sum_d = sum_w = sum_dd = sum_dw = sum_ww = 0.0
-    for i in range(n):
+    for i in range(len(value)):
         squares, prior = 0.0, 0.25
         if sum_w > 0:
             ratio = sum_d / sum_w
             squares = max(sum_dd - 2 * ratio * sum_dw + ratio * ratio * sum_ww, 0.0)
             prior = 0.25 * sum_ww / i
-        found[i] = np.sqrt(2.0 * (i + 1) / (n * (prior + squares)))
+        found[i] = np.sqrt(2.0 * (i + 1) / (planned[i] * (prior + squares)))
         sum_d += value[i]
         sum_w += weight[i]
         sum_dd += value[i] * value[i]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from outrule import theory
-from outrule.calibration.audit import Part, prepare
+from outrule.calibration.audit import Part, prepare, reach_and_sensitivity
 from outrule.calibration.check import PrivateReuse, Reuse
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.curves import Member, given_start
@@ -29,6 +29,7 @@ Names = tuple[str, ...] | None
 def fit_model(settings: Settings, instances: Instances, feature_names: Names = None) -> Model:
     """Run the loop on these instances."""
     check_training(settings, instances)
+    _check_private(settings, instances)
     generator = settings.generator
     blank = _blank(settings, instances, feature_names)
     ready = _prepare(blank, instances, generator)
@@ -128,6 +129,17 @@ def check_training(settings: Settings, instances: Instances) -> None:
         raise refuse_argument(settings.epsilon, "epsilon", OWNER, fault)
     for rule in settings.rules:
         rule.check_training(instances)
+
+
+def _check_private(settings: Settings, instances: Instances) -> None:
+    """Raise where the data are too few for PrivateReuse, before any work is done."""
+    if not isinstance(settings.check, PrivateReuse):
+        return
+    assert settings.max_rounds is not None and settings.epsilon is not None
+    size = reach_and_sensitivity(instances, settings.problem.lay(instances))
+    tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio)
+    n_tests = len(settings.rules) + len(settings.rivals) + 1
+    settings.check.check_data(*size, tolerance, n_tests, settings.max_rounds)
 
 
 @dataclass(frozen=True, eq=False)

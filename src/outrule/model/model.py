@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule import theory
+from outrule.calibration.check import PrivateReuse
 from outrule.calibration.curves import Member, Members
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
@@ -98,6 +99,22 @@ class Model:
 
     @property
     def caution(self) -> str | None:
+        """What to mind about the fit, if anything."""
+        return " ".join(filter(None, (self.unfinished, self.heuristic))) or None
+
+    @property
+    def heuristic(self) -> str | None:
+        """A sentence, where the noise of PrivateReuse is of the user's choice."""
+        check = self.settings.check
+        if not isinstance(check, PrivateReuse) or check.privacy is None:
+            return None
+        return (
+            f"PrivateReuse with privacy={check.privacy:g} is a heuristic: its noise is not derived "
+            "from epsilon, so nothing is guaranteed beyond these data without a certificate."
+        )
+
+    @property
+    def unfinished(self) -> str | None:
         """A sentence, where the loop stopped before it converged."""
         stopped = self.status in (Status.MAX_ROUNDS, Status.OUT_OF_DATA)
         if not stopped or not self.settings.check.early_exit:

@@ -10,7 +10,7 @@ import numpy as np
 from outrule.calibration.check import Check, LineSearch, PrivateReuse, Reuse, Step
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
-from outrule.calibration.rivals import RIVALS
+from outrule.calibration.rivals import ISOTONIC, RIVALS
 from outrule.errors import ArgumentError, check_number, refuse_argument
 from outrule.model.value import Value
 from outrule.problems.contract import Problem
@@ -73,6 +73,23 @@ class Settings:
                 )
         for name, value in plain.items():
             object.__setattr__(self, name, value)
+        if isinstance(self.check, PrivateReuse):
+            self._check_private()
+
+    def _check_private(self) -> None:
+        """PrivateReuse looks at its data through noise, and nothing else may look at them."""
+        seen = "has seen the data without noise"
+        for name, good, expected in (
+            ("max_rounds", self.max_rounds, "given for PrivateReuse: its noise depends on it"),
+            ("start", self.start is None, f"None for PrivateReuse: any other {seen}"),
+            (
+                "rivals",
+                ISOTONIC not in self.rivals,
+                f"('plain',) or () for PrivateReuse: isotonic regression {seen}",
+            ),
+        ):
+            if not good:
+                raise refuse_argument(getattr(self, name), name, OWNER, expected)
 
 
 def epsilon_fault(epsilon: float | None, k: int, value_range: tuple[float, float]) -> str | None:

@@ -67,6 +67,18 @@ class Layout:
             first=self.first + start,
         )
 
+    def take(self, chosen: Integers) -> Layout:
+        """The layout of some of the instances, in the given order."""
+        sizes = np.diff(self.offsets)[chosen]
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        flat = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+        return replace(
+            self,
+            offsets=offsets,
+            per_item={name: array[flat] for name, array in self.per_item.items()},
+            per_instance={name: array[chosen] for name, array in self.per_instance.items()},
+        )
+
     def repeat(self, times: int) -> Layout:
         """The same instances several times over, where all offer the same items."""
         assert self.width is not None
@@ -237,6 +249,20 @@ class Problem(ABC):
         probe = replace(sample, k=max(1, int(np.diff(sample.offsets).max())))
         sizes = (self.pick(np.ones(sample.offsets[-1]), probe) >= 0).sum(axis=1)
         return replace(layout, k=max(1, int(sizes.max())))
+
+    def _largest_decision(self, layout: Layout, most: Integers) -> int:
+        """The size of the largest decision, by solving with unit weights.
+
+        No instance has one larger than ``most``; those whose bound is largest are solved first,
+        until no other can have a larger one: mostly, these are few.
+        """
+        order, largest, first, count = np.argsort(-most, kind="stable"), 1, 0, LANES
+        while first < len(order) and most[order[first]] > largest:
+            some = order[first : first + count]
+            part = replace(layout.take(some[most[some] > largest]), k=int(most[some[0]]))
+            sizes = (self.pick_on_threads(np.ones(part.offsets[-1]), part) >= 0).sum(axis=1)
+            largest, first, count = max(largest, int(sizes.max())), first + count, 2 * count
+        return largest
 
     def _item_numbers(self, instances: Instances, n_items: int) -> NDArray[np.int32]:
         """Which of the problem's fixed items each item on offer is.

@@ -15,7 +15,7 @@ from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.problems import large_graphs
 from outrule.problems.contract import Layout, Problem, Scale, number_values, read_column
-from outrule.types import Floats, Picks
+from outrule.types import Floats, Integers, Picks
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,8 @@ class Matching(Graph):
     """A matching in a general graph, of maximum weight, exactly (paper, section 3).
 
     Graphs of more than 1,000 nodes are matched one by one, by rustworkx (the extra ``sparse``).
-    ``k`` is the size of the largest matching of the fixed edges. Two upper bounds of it are used
-    where it would be expensive: for a graph of more than 1,000 nodes, half the largest matching of
-    its double cover; for edges from two columns, half the nodes or the distinct values of a column.
+    ``k`` is the size of the largest matching of any instance; for a graph of more than 1,000 nodes,
+    an upper bound of it: half the largest matching of its double cover.
 
     Examples
     --------
@@ -113,8 +112,19 @@ class Matching(Graph):
 
     def lay(self, instances: Instances) -> Layout:
         layout = self.lay_edges(instances)
-        k = self._largest_matching if self.columns is None else _bound_any_matching(layout)
-        return replace(layout, k=k)
+        if layout.width is not None:
+            return replace(layout, k=self._largest_matching)
+        most = _bound_matchings(layout)
+        if self.columns is None:
+            most = np.minimum(most, self._largest_matching)
+        large = layout.per_instance["n_nodes"] > large_graphs.LARGEST_DENSE
+        rest = self._exact._largest_decision(layout, np.where(large, 0, most))
+        return replace(layout, k=max(rest, int(most[large].max(initial=1))))
+
+    @cached_property
+    def _exact(self) -> Matching:
+        """The problem with its exact optimiser."""
+        return self
 
     @cached_property
     def _largest_matching(self) -> int:
@@ -144,15 +154,21 @@ class Matching(Graph):
             kernels.matching.match_dense(rows, scales, u, v, int(nodes[0]), picks)
 
 
-def _bound_any_matching(layout: Layout) -> int:
-    """No instance has a larger matching: it has two nodes per edge, different in each column."""
-    nodes = layout.per_instance["n_nodes"]
+def _bound_matchings(layout: Layout) -> Integers:
+    """Sizes that no matching of an instance exceeds.
+
+    It has two nodes per edge, different in each column; of a large graph see its double cover.
+    """
+    nodes, u, v = layout.per_instance["n_nodes"], layout.per_item["u"], layout.per_item["v"]
     most, first = nodes // 2, np.cumsum(nodes) - nodes
-    for end in ("u", "v"):
+    for end in (u, v):
         named = np.zeros(nodes.sum() + 1, dtype=np.int64)
-        named[np.repeat(first, np.diff(layout.offsets)) + layout.per_item[end]] = 1
+        named[np.repeat(first, np.diff(layout.offsets)) + end] = 1
         most = np.minimum(most, np.add.reduceat(named, first) * (nodes > 0))
-    return max(1, int(most.max()))
+    for i in np.flatnonzero(nodes > large_graphs.LARGEST_DENSE).tolist():
+        span = slice(int(layout.offsets[i]), int(layout.offsets[i + 1]))
+        most[i] = large_graphs.bound_matching(u[span], v[span], int(nodes[i]))
+    return most
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,6 +179,10 @@ class GreedyMatching(Matching):
     """
 
     ratio = 0.5
+
+    @cached_property
+    def _exact(self) -> Matching:
+        return Matching(self.edges, self.columns)
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         graph = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
@@ -207,10 +227,13 @@ class Assignment(Problem):
             row, column = items // shape[1], items % shape[1]
             n_rows, n_columns = (np.full(len(instances), side) for side in shape)
             width = instances.width
-        k = int(np.minimum(n_rows, n_columns).max())
+        most = np.minimum(n_rows, n_columns)
         sizes = {"n_rows": n_rows, "n_columns": n_columns}
         pairs = {"row": row, "column": column}
-        return Layout.of(instances, k, pairs, width=width, per_instance=sizes)
+        layout = Layout.of(
+            instances, int(most.max(initial=1)), pairs, width=width, per_instance=sizes
+        )
+        return layout if width else replace(layout, k=self._largest_decision(layout, most))
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         if layout.width is None:

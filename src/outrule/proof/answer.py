@@ -222,7 +222,7 @@ class Answer:
             return (
                 f"Next: set max_weight to the largest possible {self._size}, and certify again. "
                 f"The largest seen is {found.heaviest:g}; if that is the largest possible, the "
-                f"verdict is {found.if_declared}."
+                f"verdict is {found.if_declared}.{self._alike}"
             )
         return f"Next: {self._wanted}."
 
@@ -243,6 +243,23 @@ class Answer:
         return f"{words}. To pass on these, {accept}" if helps else words
 
     @property
+    def _alike(self) -> str:
+        """Another way out where sizes of clusters vary."""
+        unit = self.certificate.unit
+        if unit == self.instance:
+            return ""
+        return f" Or let every {unit} count the same: weights of 1 / size, and max_weight 1."
+
+    @property
+    def _added(self) -> str:
+        """How many observations a continued certificate has more than the one before."""
+        found = self.certificate
+        if not found.earlier:
+            return ""
+        more = found.n_observations - found.earlier[-1].n_observations
+        return f", {more:,} of them new since the last look"
+
+    @property
     def text(self) -> str:
         """All of it, for a terminal."""
         found, near, write = self.certificate, self.certificate.approximate["gap"], self.figures
@@ -256,7 +273,7 @@ class Answer:
             self.worth_sentence,
             f"gap {write.signed(found.gap)} ({least}; approximately "
             f"{write.interval(near._asdict(), '+')}) on "
-            f"{count(found.n_observations, found.unit)}; closest rival: "
+            f"{count(found.n_observations, found.unit)}{self._added}; closest rival: "
             f"{self.name(found.closest_rival)}",
             self.margin,
             *([self.warning] if self.warning else []),

@@ -18,9 +18,11 @@ from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
 from outrule.proof.answer import RIVALS
 from outrule.proof.confidence import Estimate, Observations, Range, student
+from outrule.proof.continuation import continued
 from outrule.proof.statement import (
     FORMAT,
     Certificate as Certificate,
+    Look,
     Promise,
     RivalResult,
     Verdict,
@@ -41,6 +43,7 @@ def certify(
     *,
     confidence: float = 0.95,
     max_weight: float | None = None,
+    previous: Certificate | None = None,
     available: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Certificate:
@@ -54,6 +57,10 @@ def certify(
     max_weight : float, optional
         The largest total weight that a cluster can have (its size, without weights), or an instance
         that has a weight. Without it clusters and unequal weights give no verdict but inconclusive.
+    previous : Certificate, optional
+        An earlier one to continue. The data must be those that it covered, in their order, and
+        after them new ones, whose number was fixed before anyone saw their outcomes. The bounds
+        hold at all looks together, so one may look, and add data until the verdict is decided.
 
     Bounds hold at finite n, for independent observations: instances, or whole clusters. They are
     found by betting (Waudby-Smith and Ramdas 2024) in a fixed, shuffled order.
@@ -80,8 +87,12 @@ def certify(
         )
     n_jobs = getattr(calibrator, "n_jobs", None)
     threads.check_jobs(n_jobs, "DecisionCalibrator")
+    earlier: tuple[Look, ...] = ()
+    if previous is not None:
+        max_weight = previous.max_weight if max_weight is None else max_weight
+        earlier = continued(previous, model, instances, confidence, max_weight)
     with threads.using(n_jobs):
-        return _Evaluation(model, instances, confidence, max_weight).certificate()
+        return _Evaluation(model, instances, confidence, max_weight, earlier).certificate()
 
 
 class _Versus(NamedTuple):
@@ -99,9 +110,14 @@ class _Evaluation:
     """The values that a certificate is made of."""
 
     def __init__(
-        self, model: Model, instances: Instances, confidence: float, max_weight: float | None
+        self,
+        model: Model,
+        instances: Instances,
+        confidence: float,
+        max_weight: float | None,
+        earlier: tuple[Look, ...],
     ):
-        self.model, self.instances = model, instances
+        self.model, self.instances, self.earlier = model, instances, earlier
         self.confidence, self.max_weight = float(confidence), max_weight
         self.problem: Problem = model.problem
         self.layout: Layout = self.problem.lay(instances)
@@ -114,7 +130,8 @@ class _Evaluation:
             model.isotonic.apply(instances, self.layout.per_item.get("frozen"))
         )
         self.ours = self.total(self.outcome, self.calibrated)
-        self.observations = Observations.from_instances(instances, max_weight)
+        looks = [look.n_instances for look in earlier]
+        self.observations = Observations.from_instances(instances, max_weight, looks)
         low, high = instances.value_range
         k = max(self.layout.k, model.k)
         self.ends = Range(low, high)
@@ -269,6 +286,7 @@ class _Evaluation:
             rules=tuple(rules),
             rivals=tuple(row.result for row in others),
             violations=tuple(violations),
+            earlier=self.earlier,
             data=self.instances.fingerprint,
             model=fingerprint(model),
             library=outrule.__version__,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.errors import DataError
 from outrule.kernels.betting import CAP, evidence, lower_bound, stakes
-from outrule.types import Floats, Integers
+from outrule.types import Booleans, Floats, Integers
 
 
 class Estimate(NamedTuple):
@@ -49,36 +50,42 @@ class Observations:
 
     The bets are made in an order in which outcomes have no say: the observations of a table are
     numbered by their names in sorted order, those of arrays by their place (clusters again by their
-    names), and then sorted by the splitmix64 hash of the number.
+    names), and then sorted by the splitmix64 hash of the number. Data that were added after a look
+    come after those of the look, and the bets on these stay what they were, so what is won by any
+    look is won: the bounds hold at all of them together.
     """
 
     group: Integers  # the place of every instance's observation in the order; -1 without weight
     weight: Floats
     total: Floats  # W, shape (n,)
+    planned: Integers  # how many there are up to the next look, shape (n,)
     largest: float
     declared: bool
 
     @classmethod
-    def from_instances(cls, instances: Instances, max_weight: float | None = None) -> Observations:
-        """Clusters where the instances have them, else the instances."""
+    def from_instances(
+        cls, instances: Instances, max_weight: float | None = None, looks: Sequence[int] = ()
+    ) -> Observations:
+        """Clusters where the instances have them, else the instances.
+
+        ``looks`` are the numbers of instances that there were at earlier looks.
+        """
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
-        counted = weight > 0
-        names, number = np.unique(_by_name(instances)[counted], return_inverse=True)
-        group = np.full(len(instances), -1)
-        group[counted] = np.argsort(shuffled(len(names)))[number]
-        sums = np.bincount(group[counted], weight[counted], len(names))
+        group, ends = _order(instances, weight > 0, (*looks, len(instances)))
+        sums = np.bincount(group[group >= 0], weight[group >= 0])
         total = np.asarray(sums, dtype=np.float64)
+        planned = np.repeat(ends, np.diff(ends, prepend=0))
         seen = float(total.max())
         if max_weight is None:
             alike = instances.cluster is None and bool((total == seen).all())
-            return cls(group, weight, total, seen, alike)
+            return cls(group, weight, total, planned, seen, alike)
         if seen > max_weight * (1 + 1e-12):
             what = "a cluster" if instances.cluster is not None else "an instance"
             raise DataError(
                 f"{what} has weight {seen:g}, more than max_weight={max_weight:g}. Declare the "
                 f"largest weight that {what} can have."
             )
-        return cls(group, weight, total, max(float(max_weight), seen), True)
+        return cls(group, weight, total, planned, max(float(max_weight), seen), True)
 
     @property
     def n(self) -> int:
@@ -97,7 +104,8 @@ class Observations:
         """What is needed for bounds of the mean of a value per instance, whose range is known."""
         weight = self.total / self.largest
         value = np.clip(self.of(values - ends.low) / (ends.width * self.largest), 0.0, weight)
-        return Bets(self.of(values), self.total, value, weight, stakes(value, weight), ends)
+        stake = stakes(value, weight, self.planned)
+        return Bets(self.of(values), self.total, value, weight, stake, ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +177,27 @@ def student(sums: Floats, total: Floats, ends: Range, delta: float) -> Estimate:
     squares = float(((sums - mean * total) ** 2).sum())  # not a product: BLAS differs by threads
     half = -float(stdtrit(n - 1, delta / 2)) * math.sqrt(n / (n - 1) * squares) / whole
     return Estimate(mean, max(mean - half, ends.low), min(mean + half, ends.high))
+
+
+def _order(
+    instances: Instances, counted: Booleans, looks: Sequence[int]
+) -> tuple[Integers, Integers]:
+    """The place of every instance's observation, and how many there are up to each look."""
+    name, first = _by_name(instances), 0
+    group, ends = np.full(len(instances), -1), [0]
+    for last in looks:
+        part = np.flatnonzero(counted[first:last]) + first
+        known = np.isin(name[part], name[:first])
+        if known.any():
+            raise DataError(
+                f"the cluster of {instances.where(int(part[np.argmax(known)]))} is in the earlier "
+                "data too. It must be as a whole in one or the other: leave it out."
+            )
+        names, number = np.unique(name[part], return_inverse=True)
+        group[part] = ends[-1] + np.argsort(shuffled(len(names)))[number]
+        ends.append(ends[-1] + len(names))
+        first = last
+    return group, np.array(ends[1:])
 
 
 def _by_name(instances: Instances) -> Integers:

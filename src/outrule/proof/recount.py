@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,8 @@ class Recount:
         self.delta, self.shares = 1 - certificate.confidence, len(model.rules) + 2
         self._set_ranges(model, instances)
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
-        cluster = _ranks(instances)
-        counted = np.isin(cluster, cluster[weight > 0])
-        number = np.unique(cluster[counted], return_inverse=True)[1]
-        self.n = int(number.max()) + 1
-        place = np.empty(self.n, dtype=np.int64)
-        place[sorted(range(self.n), key=_hashed)] = np.arange(self.n)
-        self.of_instance = np.full(len(instances), self.n)
-        self.of_instance[counted] = place[number]
+        looks = [look.n_instances for look in certificate.earlier]
+        self._put_in_order(_ranks(instances), weight, looks)
         self.of_weight = weight
         self.weight = self.per_observation(np.ones(len(instances)))
         heaviest = float(self.weight.max())
@@ -47,6 +42,24 @@ class Recount:
             self.largest = max(certificate.max_weight, heaviest)
         equal = instances.cluster is None and bool(np.all(self.weight == heaviest))
         self.declared = certificate.max_weight is not None or equal
+
+    def _put_in_order(self, cluster: Integers, weight: Floats, looks: list[int]) -> None:
+        """Number the observations look by look, and inside each by the hash of their rank."""
+        if not all(a < b for a, b in pairwise([0, *looks, len(cluster)])):
+            raise ValueError(f"earlier: {looks} of {len(cluster)} instances")
+        look_of = np.searchsorted(looks, np.arange(len(cluster)), side="right")
+        if len(set(zip(cluster.tolist(), look_of.tolist(), strict=True))) > len(set(cluster)):
+            raise ValueError("earlier: a cluster belongs to two looks")
+        place: dict[int, int] = {}
+        self.counts = []
+        for look in range(len(looks) + 1):
+            names = sorted(set(cluster[(look_of == look) & (weight > 0)].tolist()))
+            order = sorted(range(len(names)), key=_hashed)
+            place |= {names[number]: len(place) + i for i, number in enumerate(order)}
+            self.counts.append(len(place))
+        self.n = len(place)
+        self.of_instance = np.array([place.get(name, self.n) for name in cluster.tolist()])
+        self.planned = np.array([min(c for c in self.counts if c > i) for i in range(self.n)])
 
     def _set_ranges(self, model: Model, instances: Instances) -> None:
         low, high = instances.value_range
@@ -100,7 +113,7 @@ class Recount:
     def lower(
         self, observed: Floats, low: float, high: float, delta: float, claimed: float
     ) -> float:
-        game = _Game(observed, self.weight, low, high, self.largest, delta)
+        game = _Game(self, observed, low, high, delta)
         s, slack = (claimed - low) / (high - low), 0.4e-9 * self.span / (high - low)
         below = s - slack <= 0 or game.wins(s - slack)
         if s >= -slack and below and not game.wins(max(s, 0.0) + slack):
@@ -137,9 +150,9 @@ class Recount:
         difference = self.interval(observed, *self.apart, shared, stated)
         lower = self.lower(observed, *self.apart, delta, math.nan if claim is None else claim.lower)
         near, one = self.student(observed, *self.apart, delta), self.apart[1]
-        against = _Game(-observed, self.weight, -one, one, self.largest, shared)
+        against = _Game(self, -observed, -one, one, shared)
         evidence = against.stopped((tolerated + one) / (2 * one))
-        half = _Game(-observed, self.weight, -one, one, self.largest, delta / 2)
+        half = _Game(self, -observed, -one, one, delta / 2)
         worse = tolerated == 0 and (near[2] < 0 or half.wins(0.5))
         verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
         if evidence >= 1:
@@ -211,14 +224,11 @@ class Recount:
 class _Game:
     """Bets that the mean of bounded observations is larger than some number."""
 
-    def __init__(
-        self, observed: Floats, weight: Floats, low: float, high: float, most: float, delta: float
-    ):
-        self.goal = math.log(1 / delta)
-        self.w = weight / most
+    def __init__(self, data: Recount, observed: Floats, low: float, high: float, delta: float):
+        self.goal, most = math.log(1 / delta), data.largest
+        self.w = data.weight / most
         self.d = np.minimum(np.maximum(observed / most - low * self.w, 0) / (high - low), self.w)
-        n = len(self.d)
-        seen = np.arange(n)
+        seen = np.arange(len(self.d))
         d, w, dd, dw, ww = (
             np.append(0.0, np.cumsum(part)[:-1])
             for part in (self.d, self.w, self.d**2, self.d * self.w, self.w**2)
@@ -228,7 +238,7 @@ class _Game:
         squares = np.maximum(dd - 2 * ratio * dw + ratio**2 * ww, 0.0)
         squares[0] = 0.0
         variance = (ww / np.maximum(seen, 1) / 4 + squares) / (seen + 1)
-        self.stake = np.sqrt(2 * self.goal / n / variance)
+        self.stake = np.sqrt(2 * self.goal / data.planned / variance)
 
     def path(self, s: float) -> Floats:
         """The logarithm of the capital after every bet against "at most s"."""

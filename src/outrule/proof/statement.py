@@ -59,6 +59,17 @@ class Promise:
 
 
 @dataclass(frozen=True)
+class Look:
+    """An earlier certificate that this one continues: how much data it covered, and which."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    n_instances: int
+    n_observations: int
+    data: str
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What held-out data say of a model; all values per instance, in the caller's units.
 
@@ -87,6 +98,9 @@ class Certificate:
     rules, rivals : one result for every rule; those of plain and isotonic
     violations : one for every rule, the optimiser's own test last; approximate intervals
     promise_before, promise_after : predicted and realised value of the optimiser (winner's curse)
+    earlier : the certificates that this one continues, the first one first
+        ``verdict`` and the bounds hold for all of them together: it does no harm to look, and to go
+        on only if the verdict was not decided.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -123,6 +137,7 @@ class Certificate:
     rules: tuple[RivalResult, ...]
     rivals: tuple[RivalResult, ...]
     violations: tuple[ViolationResult, ...]
+    earlier: tuple[Look, ...]
     data: str
     model: str
     library: str

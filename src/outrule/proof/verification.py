@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from outrule.data.instances import Instances
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, model_of
 from outrule.problems.contract import Layout
+from outrule.proof.continuation import first_part, largest_decision
 from outrule.proof.recount import Recount
 from outrule.proof.statement import FORMAT, Certificate, RivalResult
 from outrule.rules.rules import Rule
@@ -76,34 +78,89 @@ def _compare(claimed: Any, derived: Any, path: str, tolerance: float) -> None:
         raise CertificateError(f"{path}: the certificate says {claimed!r}, the data {derived!r}.")
 
 
+@dataclass(frozen=True, eq=False)
+class _Decisions:
+    """Calibrated predictions, and as marks what everyone decides."""
+
+    after: Floats
+    rules: list[Booleans]
+    plain: Booleans
+    calibrated: Booleans
+    isotonic: Booleans
+    oracle: Booleans
+
+
 def _derive(model: Model, instances: Instances, certificate: Certificate) -> dict[str, Any]:
+    """Every entry of the certificate but the fingerprint of the model."""
     outcome = instances.require_outcome("verify")
-    low, high = instances.value_range
-    layout = model.problem.lay(instances)
     try:
         data = Recount(model, instances, outcome, certificate)
     except ValueError as error:
         raise CertificateError(f"{error}.") from None
-    rules = [_decisions(model, rule, instances, layout) for rule in model.rules]
-    before = instances.prediction
-    tests = [_decisions(model, test, instances, layout) for test in model.tests[len(rules) :]]
-    after = _replayed(model, instances, [*rules, *tests], layout)
+    decided = _decide_again(model, instances, outcome)
+    rivals = _rivals(model, data, decided, certificate)
+    before, after = instances.prediction, decided.after
+    return {
+        **_conclusion(data, rivals, certificate),
+        **_closest(model, data, rivals, certificate),
+        **_values(model, data, decided, rivals, certificate),
+        "epsilon": model.epsilon,
+        "confidence": certificate.confidence,
+        "margin": data.margin,
+        "n_instances": len(instances),
+        "n_observations": data.n,
+        "unit": model.settings.value.observation or _unit(instances),
+        "value": vars(model.settings.value),
+        "max_weight": certificate.max_weight,
+        "heaviest": float(data.weight.max()),
+        "squared_error_before": data.mean(data.sums((outcome - before) ** 2)),
+        "squared_error_after": data.mean(data.sums((outcome - after) ** 2)),
+        "promise_before": data.promise(before, decided.plain),
+        "promise_after": data.promise(after, decided.calibrated),
+        "rules": [rival["result"] for rival in rivals[:-2]],
+        "rivals": [rival["result"] for rival in rivals[-2:]],
+        "violations": _violations(model, instances, data, decided),
+        "data": instances.fingerprint,
+        "library": certificate.library,
+        "format": FORMAT,
+        "earlier": _earlier(model, instances, data, certificate),
+    }
+
+
+def _decide_again(model: Model, instances: Instances, outcome: Floats) -> _Decisions:
+    layout = model.problem.lay(instances)
+    tests = [_decisions(model, test, instances, layout) for test in model.tests]
+    after = _replayed(model, instances, tests, layout)
     smoothed = model.isotonic.apply(instances, layout.per_item.get("frozen"))
-    plain, calibrated, isotonic, oracle = (
+    optima = [
         _optimum(model, instances, weights, layout)
-        for weights in (before, after, smoothed, outcome)
-    )
-    names, best = [rule.name for rule in model.rules], int(np.argmax(model.rule_values))
-    rivals = [
-        data.rival(name, calibrated, marks, claim, tolerated)
-        for name, marks, claim, tolerated in zip(
-            [*names, "plain", "isotonic"],
-            [*rules, plain, isotonic],
-            _claims(certificate, len(rules)),
-            [data.margin] * len(rules) + [0.0, 0.0],
-            strict=True,
-        )
+        for weights in (instances.prediction, after, smoothed, outcome)
     ]
+    return _Decisions(after, tests[: len(model.rules)], *optima)
+
+
+def _rivals(
+    model: Model, data: Recount, decided: _Decisions, certificate: Certificate
+) -> list[dict[str, Any]]:
+    """All that is said of every rule, of plain and of isotonic."""
+    n = len(decided.rules)
+    rows = zip(
+        [*(rule.name for rule in model.rules), "plain", "isotonic"],
+        [*decided.rules, decided.plain, decided.isotonic],
+        _claims(certificate, n),
+        [data.margin] * n + [0.0, 0.0],
+        strict=True,
+    )
+    return [
+        data.rival(name, decided.calibrated, marks, claim, tolerated)
+        for name, marks, claim, tolerated in rows
+    ]
+
+
+def _conclusion(
+    data: Recount, rivals: list[dict[str, Any]], certificate: Certificate
+) -> dict[str, Any]:
+    """The verdicts, and what would decide an open one."""
     groups = {"rules": rivals[:-2], "plain": rivals[-2:-1], "isotonic": rivals[-1:]}
     provisional = {name: data.verdict(group) for name, group in groups.items()}
     verdicts = provisional if data.declared else dict.fromkeys(groups, "inconclusive")
@@ -114,64 +171,86 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         needed = _last_or_first([rival for rival in rivals if rival["open"]])
     if needed and certificate.needed and math.isclose(needed, certificate.needed, rel_tol=1e-6):
         needed = certificate.needed  # a large count hangs on the last bits
-    near = min(rivals, key=lambda rival: rival["mean"])
-    long_names = [*names, "the plain optimiser on the original predictions", "isotonic regression"]
-    values = {"plain": plain, "calibrated": calibrated, "isotonic": isotonic}
-    values |= {"best_rule": rules[best], "oracle": oracle}
-    gain = data.value(calibrated) - data.value(plain)
-    spread = layout.k * (high - low)
-    pairs = [(marks, marks) for marks in rules] + [(plain, calibrated)]
-    per_test = data.delta / len(pairs) / 2
     return {
         "verdict": headline,
         "verdicts": verdicts,
         "if_declared": None if data.declared else min(provisional.values(), key=order.index),
-        "epsilon": model.epsilon,
-        "confidence": certificate.confidence,
-        "margin": data.margin,
-        "gap": near["mean"],
-        "gap_lower": min(rival["lower"] for rival in rivals),
-        "closest_rival": data.closest(rivals, long_names, certificate.closest_rival),
-        "closest_rule": data.closest(rivals[:-2], names, certificate.closest_rule),
         "needed": needed,
-        "n_instances": len(instances),
-        "n_observations": data.n,
-        "unit": model.settings.value.observation or _unit(instances),
-        "value": vars(model.settings.value),
-        "max_weight": certificate.max_weight,
-        "heaviest": float(data.weight.max()),
+    }
+
+
+def _closest(
+    model: Model, data: Recount, rivals: list[dict[str, Any]], certificate: Certificate
+) -> dict[str, Any]:
+    """The gap, and the rivals with the smallest lower bounds."""
+    names = [rule.name for rule in model.rules]
+    every = [*names, "the plain optimiser on the original predictions", "isotonic regression"]
+    return {
+        "gap": min(rival["mean"] for rival in rivals),
+        "gap_lower": min(rival["lower"] for rival in rivals),
+        "closest_rival": data.closest(rivals, every, certificate.closest_rival),
+        "closest_rule": data.closest(rivals[:-2], names, certificate.closest_rule),
+    }
+
+
+def _values(
+    model: Model,
+    data: Recount,
+    decided: _Decisions,
+    rivals: list[dict[str, Any]],
+    certificate: Certificate,
+) -> dict[str, Any]:
+    """The values of all decisions, by betting and approximately."""
+    best = int(np.argmax(model.rule_values))
+    values = {name: getattr(decided, name) for name in ("plain", "calibrated", "isotonic")}
+    values |= {"best_rule": decided.rules[best], "oracle": decided.oracle}
+    gain = data.value(decided.calibrated) - data.value(decided.plain)
+    near = min(rivals, key=lambda rival: rival["mean"])
+    lowest = min(rival["approximate"][1] for rival in rivals)
+    return {
         "improvement": data.interval(gain, *data.apart, data.delta / 2, certificate.improvement),
         **{name: data.worth(marks, getattr(certificate, name)) for name, marks in values.items()},
-        "best_rule_name": names[best],
+        "best_rule_name": model.rules[best].name,
         "approximate": {
-            "gap": [
-                near["mean"],
-                min(rival["approximate"][1] for rival in rivals),
-                near["approximate"][2],
-            ],
+            "gap": [near["mean"], lowest, near["approximate"][2]],
             "improvement": data.student(gain, *data.apart, data.delta),
             **{name: data.roughly(marks) for name, marks in values.items()},
         },
-        "squared_error_before": data.mean(data.sums((outcome - before) ** 2)),
-        "squared_error_after": data.mean(data.sums((outcome - after) ** 2)),
-        "promise_before": data.promise(before, plain),
-        "promise_after": data.promise(after, calibrated),
-        "rules": [rival["result"] for rival in rivals[:-2]],
-        "rivals": [rival["result"] for rival in rivals[-2:]],
-        "violations": [
-            {
-                "test": name,
-                "before": data.student(
-                    data.sums((outcome - before) * b), -spread, spread, per_test
-                ),
-                "after": data.student(data.sums((outcome - after) * a), -spread, spread, per_test),
-            }
-            for name, (b, a) in zip([*names, "optimiser"], pairs, strict=True)
-        ],
-        "data": instances.fingerprint,
-        "library": certificate.library,
-        "format": FORMAT,
     }
+
+
+def _violations(
+    model: Model, instances: Instances, data: Recount, decided: _Decisions
+) -> list[dict[str, Any]]:
+    """The violation of every test before and after."""
+    low, high = instances.value_range
+    spread = model.problem.lay(instances).k * (high - low)
+    residuals = data.outcome - instances.prediction, data.outcome - decided.after
+    pairs = [(marks, marks) for marks in decided.rules] + [(decided.plain, decided.calibrated)]
+    names = [*(rule.name for rule in model.rules), "optimiser"]
+    per_test = data.delta / len(pairs) / 2
+
+    def found(residual: Floats, marks: Booleans) -> list[float]:
+        return data.student(data.sums(residual * marks), -spread, spread, per_test)
+
+    return [
+        {"test": name, "before": found(residuals[0], b), "after": found(residuals[1], a)}
+        for name, (b, a) in zip(names, pairs, strict=True)
+    ]
+
+
+def _earlier(
+    model: Model, instances: Instances, data: Recount, certificate: Certificate
+) -> list[dict[str, Any]]:
+    """The looks before this one: their data, and that the range of a bet stayed the same."""
+    looks = []
+    for number, look in enumerate(certificate.earlier):
+        part = first_part(instances, look.n_instances)
+        if largest_decision(model, part) != largest_decision(model, instances):
+            raise CertificateError("earlier: decisions have become larger since that look.")
+        counts = {"n_instances": len(part), "n_observations": data.counts[number]}
+        looks.append({**counts, "data": part.fingerprint})
+    return looks
 
 
 def _claims(certificate: Certificate, n_rules: int) -> list[RivalResult | None]:

@@ -98,7 +98,7 @@ def _model(model: Facts, write: Figures) -> dict[str, Any]:
         "Epsilon": f"{model['epsilon']:g}",
         "Tolerance": f"{write.plain(model['tolerance'])}, flagged above "
         f"{write.plain(model['threshold'])}",
-        "Check": code(model["check"]),
+        "Check": Html(f"{code(model['check'])} {text(model['heuristic'] or '')}".rstrip()),
         "Step": code(model["step"]),
         "Start": model["start"],
         "Status": f"{model['status']}: {model['status_sentence']}",

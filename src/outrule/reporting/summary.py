@@ -273,6 +273,7 @@ def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
         "reached": model.reached,
         "threshold": model.tolerance * settings.check.alert,
         "check": in_words(settings.check),
+        "heuristic": model.heuristic,
         "step": in_words(settings.step),
         "start": "the start column of the data" if model.has_start else start,
         "status": model.status.value,
