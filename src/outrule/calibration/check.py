@@ -26,6 +26,7 @@ class Check(ABC):
 
     alert: float
     early_exit: bool = True  # stop when nothing is flagged
+    exact = True  # it sees the violations as they are
 
     def check_data(self, audit: Audit, tolerance: float, rounds: int) -> None:  # noqa: B027 - one needs it
         """Raise DataError, at the first audit, if the data are too few for this CHECK."""
@@ -98,6 +99,7 @@ class PrivateReuse(Check):
     privacy: float = 1.0
     delta: float = 0.05
     alert: float = 0.75
+    exact = False
 
     def __post_init__(self) -> None:
         check_number(self.privacy, "privacy", "PrivateReuse", 0)

@@ -35,6 +35,13 @@ class SameData:
             return self.incremental.audit()
         return audit(self.part, self.prediction, self.problem)
 
+    def audit_afresh(self) -> Audit | None:
+        """The same audit from the predictions alone; None where it was."""
+        if self.incremental is None or self.incremental.exact:
+            return None
+        self.incremental.refresh()
+        return self.incremental.audit()
+
     def apply(self, patch: Patch, found: Audit) -> None:
         """Apply a new patch, which this audit led to."""
         if self.incremental is not None:
@@ -96,6 +103,9 @@ class FreshData:
         self.sums += weight * rule_values(part)
         self.weight += weight
         return audit(part, prediction, self.problem)
+
+    def audit_afresh(self) -> Audit | None:
+        return None
 
     def apply(self, patch: Patch, found: Audit) -> None:
         """It is replayed on the next batch."""

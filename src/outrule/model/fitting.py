@@ -155,11 +155,13 @@ def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Mo
     """The model before its first round; it has seen nothing but the isotonic curves' data."""
     low, high = instances.value_range
     layout = settings.problem.lay(instances)
+    tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio) * (high - low)
+    _check_tolerance(tolerance, layout.k, settings, instances)
     # The curves are kept in any case: the certificate compares with isotonic regression.
     isotonic = settings.start if isinstance(settings.start, Isotonic) else Isotonic()
     return Model(
         settings=settings,
-        tolerance=theory.tolerance(settings.epsilon, settings.problem.ratio) * (high - low),
+        tolerance=tolerance,
         k=layout.k,
         value_range=instances.value_range,
         n_items=n_items(instances),
@@ -175,3 +177,13 @@ def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Mo
         weight_seen=0.0,
         fingerprints=(),
     )
+
+
+def _check_tolerance(tolerance: float, k: int, settings: Settings, instances: Instances) -> None:
+    """Raise where the paper's step, tolerance / (2 k), would be lost in the rounding of values."""
+    ends = instances.value_range
+    least = 4 * k * float(np.spacing(max(map(abs, ends))))
+    if tolerance < least:
+        words = f"at least {settings.epsilon * least / tolerance:.2g} for values as far from zero"
+        expected = f"{words} as ({ends[0]:g}, {ends[1]:g}): subtract a constant from them"
+        raise refuse_argument(settings.epsilon, "epsilon", OWNER, expected)
