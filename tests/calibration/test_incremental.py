@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from fractions import Fraction
+
 import numpy as np
 import polars as pl
 import pytest
@@ -16,6 +19,7 @@ from outrule.calibration.audit import audit, prepare, residuals, sum_over
 from outrule.calibration.loop import LoopSettings, boost
 from outrule.calibration.patches import Patch, replay
 from outrule.kernels import overlap
+from outrule.rules.decisions import expand
 
 EXACT = {
     "best": outrule.BestAction(),
@@ -418,3 +422,109 @@ def test_the_best_action_is_looked_for_again_wherever_it_can_have_changed(masked
         source.apply(Patch(int(generator.integers(-1, len(rules))), float(step)), found)
         looked_at.append((source.incremental.best.margin != before).mean())
     assert min(looked_at) < 0.9
+
+
+# --- rounding ------------------------------------------------------------------------------------
+
+
+def exact_violations(source):
+    """E<w, y - p> of every test on the predictions as they are, in fractions."""
+    part, residual = source.part, []
+    for outcome, prediction in zip(part.outcome, source.prediction, strict=True):
+        residual.append(Fraction(float(outcome)) - Fraction(float(prediction)))
+    optimiser = source.problem.pick(source.prediction, part.layout).T
+    chosen = [expand(picks, part.layout).T for picks in part.picks[part.of_rule]]
+    places = [part.layout.offsets[:-1] + np.where(row >= 0, row, 0) for row in [*chosen, optimiser]]
+    return [
+        sum(residual[i] for i in row[marks >= 0].tolist()) / len(part.layout)
+        for row, marks in zip(places, [*chosen, optimiser], strict=True)
+    ]
+
+
+def run_loop(source, rules, step, tolerance, rounds):
+    generator = np.random.default_rng(0)
+    plan = LoopSettings(outrule.Reuse(), step, tolerance, source.part.layout.k, rounds)
+    return boost(source, rules, plan, generator)
+
+
+@pytest.mark.parametrize("units", [2.5, 100.5], ids=["refreshed", "tracked"])
+@pytest.mark.parametrize("problem", [outrule.BestAction(), outrule.TopK(2)], ids=["one", "two"])
+def test_steps_between_two_units_of_the_ledger_add_up_to_no_violation(units, problem):
+    k = 2 if isinstance(problem, outrule.TopK) else 1
+    predictions = np.tile([0.5, 0.25, 0.1], (4, 1))
+    outcomes = predictions + units * np.array([0.0, 0.001, 0.002])
+    instances = outrule.Instances.from_arrays(predictions, outcomes)
+    rules = [outrule.Fixed(item) for item in range(3)]
+    part = dataclasses.replace(prepare(instances, problem, rules), bits=20)
+    source = sources.SameData(part, instances.prediction, problem)
+    tolerance = 2 * k * units * 2.0**-20  # so that every step is so many units long
+    found = run_loop(source, rules, outrule.FixedStep(), tolerance, 20_000)
+    assert found.status == "converged"
+    assert max(map(abs, exact_violations(source))) <= tolerance * (1 + 1e-12) + 2.0**-21 * k
+
+
+def test_a_step_smaller_than_a_unit_of_the_ledger_is_seen_after_some_rounds():
+    instances = outrule.Instances.from_arrays([[0.5]], [[0.5 + 2.0**-18]])
+    problem, rules = outrule.BestAction(), [outrule.Fixed(0)]
+    part = dataclasses.replace(prepare(instances, problem, rules), bits=20)
+    source = sources.SameData(part, instances.prediction, problem)
+    found = run_loop(source, rules, outrule.FixedStep(), 2.0**-21, 1000)
+    assert found.status == "converged"
+    assert len(found.patches) == 14  # from 4 units to half a unit, by a quarter each
+
+
+@pytest.mark.parametrize("low", [0.0, 999_999.0, -1_000_000.0])
+def test_the_best_action_is_right_where_rounding_makes_steps_longer(low):
+    unit = np.spacing(abs(low + 0.5))
+    predictions = np.array([[low + 0.5 + 500 * unit, low + 0.5]])
+    instances = outrule.Instances.from_arrays(
+        predictions, predictions, value_range=(low, low + 1.0)
+    )
+    problem, rules = outrule.BestAction(), [outrule.Fixed(0), outrule.Fixed(1)]
+    part = prepare(instances, problem, rules)
+    best = incremental.BestActions(part, prediction := instances.prediction.copy())
+    for _ in range(1000):
+        prediction[1] += 0.6 * unit  # which moves it by a whole unit
+        best.update(part.picks[1], 0.6 * unit)
+        assert best.picks[0, 0] == int(prediction[1] > prediction[0])
+    assert best.picks[0, 0] == 1
+
+
+@pytest.mark.parametrize("step", [outrule.LineSearch(), outrule.FixedStep()], ids=["line", "fixed"])
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-8])
+def test_values_far_from_zero_or_tiny_ones_are_calibrated_the_same(step, epsilon):
+    if isinstance(step, outrule.FixedStep) and epsilon < 1e-3:
+        return  # millions of rounds
+    generator = np.random.default_rng(4)
+    predictions, outcomes = generator.random((2, 60, 4))
+    rules = [outrule.Fixed(item) for item in range(4)]
+    decided, lengths = [], []
+    for low, span in ((0.0, 1.0), (999_999.0, 1.0), (-1e6, 1.0), (0.0, 1e-9), (-3e8, 1e9)):
+        high = low + span
+        data = outrule.Instances.from_arrays(
+            np.clip(low + span * predictions, low, high),
+            np.clip(low + span * outcomes, low, high),
+            value_range=(low, high),
+        )
+        fitted = algorithm_one(outrule.BestAction(), rules, epsilon, step=step).fit(data)
+        assert fitted.status_ == "converged"
+        decided.append(np.asarray(fitted.decide(data)).tolist())
+        lengths.append(len(fitted.patches_))
+        source = open_source(data, fitted.problem, rules, start=fitted.model_.predict(data))
+        worst = float(max(map(abs, exact_violations(source))))
+        # Each prediction is a number; sums of them cannot be nearer to the outcomes than these are.
+        assert worst <= fitted.tolerance_ + np.spacing(max(abs(low), abs(high))) / 2
+    if epsilon > 1e-3:
+        assert all(row == decided[0] for row in decided)
+        assert max(lengths) == min(lengths)
+
+
+def test_an_epsilon_below_the_rounding_of_values_far_from_zero_is_refused():
+    predictions = np.full((3, 8), 999_999.25)
+    data = outrule.Instances.from_arrays(
+        predictions, predictions + 0.5, value_range=(999_999.0, 1_000_000.0)
+    )
+    rules = [outrule.Fixed(0)]
+    with pytest.raises(outrule.ArgumentError, match=r"must be at least 7\.5e-09 for values as far"):
+        algorithm_one(outrule.TopK(8), rules, 1e-9).fit(data)
+    assert algorithm_one(outrule.TopK(8), rules, 7.5e-9).fit(data).status_ == "converged"

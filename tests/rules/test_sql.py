@@ -9,11 +9,12 @@ from decimal import Decimal
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from outrule import ArgumentError, DataError, Instances
 from outrule.rules.sql import check_types, column_faults, columns_of, evaluate, read, values
 from outrule.rules.sql.grammar import NESTING, OPERATIONS, SPECIAL, WILDCARDS
+from outrule.rules.sql.plan import _run_one_by_one, plan, run
 from outrule.rules.sql.tokens import LONGEST
 from outrule.rules.sql.words import FUNCTIONS, OTHER_NAMES, PARTS
 
@@ -413,7 +414,8 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 @example("*")
 @example("^x$")
 @example("^.*$")
-@example("operand 0")
+@example("column 0")
+@example("step 0")
 @given(names)
 def test_any_name_can_stand_in_double_quotes(name):
     if name in TABLE.columns:
@@ -498,6 +500,7 @@ def test_a_soup_of_words_is_refused_or_has_a_value(text):
         ("TIMESTAMP '2024-01-01T00:00:00+01:00'", "cannot be read as TIMESTAMP at line 1"),
         ("INTERVAL '2 months'", "'2 months' cannot be read as INTERVAL at line 1, column 10."),
         ("INTERVAL '99999999999 weeks'", "cannot be read as INTERVAL at line 1, column 10."),
+        ("INTERVAL '400001 days'", "cannot be read as INTERVAL at line 1, column 10."),
         ("ROUND(y, x)", "an argument of ROUND is not a whole number at line 1, column 10."),
         ("ROUND(y, -1)", "an argument of ROUND is not a whole number at line 1, column 10."),
         ("LEFT(s, 1.5)", "an argument of LEFT is not a whole number at line 1, column 9."),
@@ -568,7 +571,7 @@ def test_a_fault_is_shown_under_its_line():
         ("day", "the expression gives Date. It must give numbers."),
         ("CASE WHEN b THEN 'a' ELSE 1 END", "the expression gives String. It must give numbers."),
         ("CAST(s AS DOUBLE)", "conversion from `str` to `f64` failed"),
-        ("1 + CAST(s AS DATE)", "at line 1, column 5."),
+        ("1 + CAST(s AS DOUBLE)", "at line 1, column 5."),
         (
             "written < DATE '2024-01-01'",
             "a date or time cannot be compared with a string at line 1, column 9. Write DATE "
@@ -732,6 +735,89 @@ def test_large_whole_numbers_are_compared_exactly():
     frame = TABLE.with_columns(x=pl.Series([2**64 - 1, 1, 2, 3, 4, 5], dtype=pl.UInt64))
     assert value("x > 9223372036854775807", table(frame)) == [True, *[False] * 5]
     assert value("x IN (1, 2)", table(frame)) == [False, True, True, False, False, False]
+    keys = [2**64 - 1, 2**64 - 2, 2**63, 2**63 + 1, 4, 5]
+    frame = TABLE.with_columns(x=pl.Series(keys, dtype=pl.UInt64))
+    for word, test in (("=", lambda n, key: n == key), (">", lambda n, key: n > key)):
+        for key in keys:
+            assert value(f"x {word} {key}", table(frame)) == [test(n, key) for n in keys]
+    assert value(f"x IN ({2**64 - 1}, 5)", table(frame)) == [True, *[False] * 4, True]
+    assert value(f"score < {2**127}") == [True] * 6  # no whole number of 128 bits
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CASE WHEN b THEN day ELSE 5 END",
+        "COALESCE(day, 'never')",
+        "GREATEST(at, s)",
+        "LEAST(day, 5)",
+        "NULLIF(day, 5)",
+        "IF(b, x, day)",
+        "IFNULL(day, s)",
+    ],
+)
+def test_a_date_is_never_mixed_with_a_number_or_a_string(text):
+    noun = "a string" if "'" in text or "s)" in text else "a number"
+    with refused(f"a date or time cannot be combined with {noun} at line 1, column 1. Write DATE"):
+        value(text)
+
+
+def test_the_longest_intervals_do_not_wrap_around_in_a_sum():
+    total = " + ".join(["INTERVAL '400000 days'"] * (OPERATIONS - 1))
+    assert value(f"{total} > INTERVAL '1 day'") == [True] * 6
+
+
+# In how many selections
+
+
+FLOATS = [0.0, -0.0, 1.0, -2.5, math.nan, math.inf, -math.inf, 5e-324, 1e300, None]
+PIECES = [
+    *(
+        "({} + {})",
+        "({} * {})",
+        "({} / {})",
+        "({} % {})",
+        "(- {})",
+        "SQRT({})",
+        "LN({})",
+        "ABS({})",
+    ),
+    *("POWER({}, {})", "COALESCE({}, {})", "GREATEST({}, {})", "SIGN({})", "ROUND({}, 1)"),
+    *("IF({} > {}, {}, {})", "CASE WHEN {} IS NULL THEN {} ELSE {} END", "NULLIF({}, {})"),
+    *("IF({} IN ({}, 1), {}, 2)", "CAST({} = {} AS DOUBLE)", "ATAN2({}, {})", "FLOOR({})"),
+]
+
+
+@st.composite
+def sums(draw, depth=6):
+    """The text of a number, in which NaN can arise everywhere."""
+    if depth == 0 or draw(st.integers(0, 5)) == 0:
+        return draw(st.sampled_from(["p", "q", "0", "1.5"]))
+    piece = draw(st.sampled_from(PIECES))
+    return piece.format(*(draw(sums(depth - 1)) for _ in range(piece.count("{}"))))
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@given(sums(), st.lists(st.tuples(*[st.sampled_from(FLOATS)] * 2), min_size=1, max_size=8))
+@example("IF(0 > CASE WHEN p IS NULL THEN p ELSE 0 END, p, p)", [(1.0, 1.0), (2.0, 1.0)])
+def test_few_selections_give_what_one_for_every_operation_gives(text, entries):
+    frame = pl.DataFrame(entries, schema={"p": pl.Float64, "q": pl.Float64}, orient="row")
+    try:
+        names = list(dict.fromkeys(use.name for use in read(text).uses))
+    except ArgumentError:  # it is too large
+        return
+    columns = [frame[name].fill_nan(None) for name in names]
+    rows = pl.DataFrame({f"column {i}": column for i, column in enumerate(columns)})
+    one_by_one = _run_one_by_one(text, (pl.Float64,) * len(columns), rows) if columns else None
+    assert one_by_one is None or run(text, columns).to_list() == one_by_one.to_list()
+
+
+def test_a_rule_of_many_operations_takes_few_selections():
+    text = "CASE WHEN x > 1 AND y < 2 THEN " + " + ".join(["0.5 * score"] * 12) + " ELSE score END"
+    kinds = (pl.Int64, pl.Float64, pl.Float64)
+    steps = plan(text, kinds).steps
+    assert steps[-1].level <= 2
+    assert len(plan(text, kinds, deepest=0).steps) > 20
 
 
 MILLISECONDS = pl.Series([dt.datetime(2024, 1, 1)] * 6, dtype=pl.Datetime("ms"))

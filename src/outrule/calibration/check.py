@@ -33,6 +33,7 @@ class Check(ABC):
 
     alert: float
     early_exit: bool = True  # stop when nothing is flagged
+    exact = True  # it sees the violations as they are
 
     def check_data(  # noqa: B027 - one needs it
         self, reach: float, sensitivity: float, tolerance: float, n_tests: int, rounds: int
@@ -190,6 +191,7 @@ class PrivateReuse(Check):
     privacy: float | None = None
     delta: float = 0.05
     alert: float = 0.75
+    exact = False
 
     def __post_init__(self) -> None:
         check_number(self.delta, "delta", "PrivateReuse", 0, 1, high_open=True)

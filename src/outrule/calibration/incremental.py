@@ -3,7 +3,8 @@
 A patch moves the items of one decision per instance by one step. So a rule's violation changes by
 the step times the number of items that its decisions share with those, which is counted once per
 test and kept; only items whose prediction was clipped are corrected one by one. Everything is an
-integer, so the result equals an audit of the kept residuals exactly.
+integer, so the result equals an audit of the kept residuals exactly; these drift from the true
+ones by the rounding of the steps, so that the last word belongs to an audit of the predictions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ from outrule.problems.one_item import BestAction
 from outrule.types import Floats, Integers
 
 RECOUNT_SHARE = 16  # if more than one in so many decisions differs, counting anew is cheaper
-LEAST_MARGIN = 1e-9
+UNEVEN_SHARE = 64  # a step is tracked if it is off by less than one in so many of itself
+
+
+def rounding(part: Part) -> float:
+    """The distance of neighbouring numbers at the far end of the value range."""
+    return float(np.spacing(max(map(abs, part.instances.value_range))))
 
 
 class BestActions:
@@ -39,13 +45,14 @@ class BestActions:
         n = len(part.layout)
         self.prediction, self.offsets = prediction, part.layout.offsets
         self.picks, self.margin = np.empty((n, 1), dtype=np.int32), np.empty(n)
-        # Far above what rounding adds to a margin, so that a larger one proves that no tie is near.
-        self.least = LEAST_MARGIN * part.span
+        # More than rounding adds to a step and a difference, so that the margins kept are too
+        # small rather than too large, for any number of steps.
+        self.slack = 4 * rounding(part)
         self._search(np.arange(n))
 
     def update(self, chosen: NDArray[Any], step: float) -> None:
         """Follow a step that the predictions of these items have just made."""
-        changed = kernels.tally.shrink_margins(self.margin, self.picks, chosen, step, self.least)
+        changed = kernels.tally.shrink_margins(self.margin, self.picks, chosen, step, self.slack)
         self._search(changed)
 
     def _search(self, which: Integers) -> None:
@@ -65,11 +72,17 @@ class IncrementalAudit:
 
     def __init__(self, part: Part, prediction: Floats, problem: Problem):
         self.part, self.prediction, self.problem = part, prediction, problem
-        self.residual, self.squares = residuals(part, prediction)
-        self.sums = sum_over(self.residual, part.layout, part.picks)
         self.shared: dict[int, Integers] = {}  # by test, items shared with every rule
         self.own: NDArray[Any] | None = None  # the optimiser's decisions when it was last counted
-        self.best = BestActions(part, prediction) if type(problem) is BestAction else None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Compute anew what is kept from round to round, which steps move by rounded amounts."""
+        part, prediction = self.part, self.prediction
+        self.residual, self.squares = residuals(part, prediction)
+        self.sums = sum_over(self.residual, part.layout, part.picks)
+        self.best = BestActions(part, prediction) if type(self.problem) is BestAction else None
+        self.exact = True
 
     def audit(self) -> Audit:
         """The audit of the current predictions."""
@@ -84,8 +97,14 @@ class IncrementalAudit:
         part = self.part
         row = OPTIMISER if patch.test == OPTIMISER else int(part.of_rule[patch.test])
         chosen = found.optimiser if row == OPTIMISER else part.picks[row]
-        integer_step = int(np.rint(patch.step / part.span * 2.0**part.bits))
+        steps = patch.step / part.span * 2.0**part.bits
+        integer_step = int(np.rint(steps))
+        off = abs(steps - integer_step) + rounding(part) / part.span * 2.0**part.bits
         clipped = self._move(chosen, patch.step, integer_step)
+        self.exact = False
+        if off * UNEVEN_SHARE > abs(steps):
+            self.refresh()
+            return
         if self.best is not None:
             self.best.update(chosen, patch.step)
         if len(clipped) * RECOUNT_SHARE > chosen.size:

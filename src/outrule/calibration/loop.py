@@ -81,6 +81,9 @@ def boost(
             size = (found.reach, found.sensitivity)
             check.check_data(*size, tolerance, len(found.violations), max_rounds)
         flagged = check.flag(found, tolerance, k, max_rounds, generator)
+        if flagged is None and check.exact and (afresh := source.audit_afresh()) is not None:
+            found = afresh
+            flagged = check.flag(found, tolerance, k, max_rounds, generator)
         if flagged is None:
             largest = float(found.violations[np.argmax(np.abs(found.violations))])
             history.append(Round(number, None, largest, 0.0, found.squared_error, found.n))

@@ -36,6 +36,13 @@ class SameData:
             return self.incremental.audit()
         return audit(self.part, self.prediction, self.problem)
 
+    def audit_afresh(self) -> Audit | None:
+        """The same audit from the predictions alone; None where it was."""
+        if self.incremental is None or self.incremental.exact:
+            return None
+        self.incremental.refresh()
+        return self.incremental.audit()
+
     def apply(self, patch: Patch, found: Audit) -> None:
         """Apply a new patch, which this audit led to."""
         if self.incremental is not None:
@@ -105,6 +112,9 @@ class FreshData:
         part = prepare(self.instances.slice(first, last), self.problem, self.rules)
         start = self.start[self.instances.offsets[first] : self.instances.offsets[last]]
         return part, first_point(start, self.problem, part.layout)
+
+    def audit_afresh(self) -> Audit | None:
+        return None
 
     def apply(self, patch: Patch, found: Audit) -> None:
         """It is replayed on the next batch."""

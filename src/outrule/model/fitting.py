@@ -135,7 +135,8 @@ def _check_private(settings: Settings, instances: Instances) -> None:
     """Raise where the data are too few for PrivateReuse, before any work is done."""
     if not isinstance(settings.check, PrivateReuse):
         return
-    assert settings.max_rounds is not None and settings.epsilon is not None
+    assert settings.max_rounds is not None
+    assert settings.epsilon is not None
     size = reach_and_sensitivity(instances, settings.problem.lay(instances))
     tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio)
     n_tests = len(settings.rules) + len(settings.rivals) + 1
@@ -184,6 +185,7 @@ def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Mo
     tolerance = math.nan  # until the data are known
     if settings.epsilon is not None:
         tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio)
+        _check_tolerance(tolerance, layout.k, settings, instances)
     # The curves are kept in any case: the certificate compares with isotonic regression.
     isotonic = settings.start if isinstance(settings.start, Isotonic) else Isotonic()
     return Model(
@@ -204,3 +206,13 @@ def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Mo
         weight_seen=0.0,
         fingerprints=(),
     )
+
+
+def _check_tolerance(tolerance: float, k: int, settings: Settings, instances: Instances) -> None:
+    """Raise where the paper's step, tolerance / (2 k), would be lost in the rounding of values."""
+    ends = instances.value_range
+    least = 4 * k * float(np.spacing(max(map(abs, ends))))
+    if tolerance < least:
+        words = f"at least {settings.epsilon * least / tolerance:.2g} for values as far from zero"
+        expected = f"{words} as ({ends[0]:g}, {ends[1]:g}): subtract a constant from them"
+        raise refuse_argument(settings.epsilon, "epsilon", OWNER, expected)

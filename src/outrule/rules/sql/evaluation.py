@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -17,12 +15,9 @@ from polars.exceptions import PanicException, PolarsError
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.errors import DataError
-from outrule.rules.sql.grammar import COMPARISONS, Expression, Node, read
-from outrule.rules.sql.tokens import fault, place
-from outrule.rules.sql.words import WORDS
-
-COMPARING = (*COMPARISONS, "IN", "IS DISTINCT FROM")
-MOMENTS = (pl.Date, pl.Datetime, pl.Time)
+from outrule.rules.sql.grammar import Expression, read
+from outrule.rules.sql.plan import plan, run
+from outrule.rules.sql.tokens import place
 
 
 def values(text: str, rule: str, instances: Instances, *, chooses: bool = False) -> NDArray[Any]:
@@ -44,37 +39,14 @@ def values(text: str, rule: str, instances: Instances, *, chooses: bool = False)
 def check_types(text: str, rule: str, instances: Instances, *, chooses: bool = False) -> None:
     """Raise if a column is missing, or has a type that the expression cannot use."""
     with _said_by(rule):
-        evaluate(text, instances.slice(0, 1), chooses, no_rows=True)
+        _check_result(text, _columns(read(text), instances.slice(0, 1)), chooses)
 
 
-def evaluate(
-    text: str, instances: Instances, chooses: bool | None = None, *, no_rows: bool = False
-) -> Any:
-    """The series of an expression, of one row if it is constant: one operation after the other.
-
-    No tree of operations reaches Polars, which would process it by recursion: where the stack
-    overflows, the process ends.
-    """
-    expression = read(text)
-    columns = _columns(expression, instances)
-    n = 0 if no_rows else len(instances.prediction)
-    made: dict[int, Any] = {}
-    uses = Counter(id(part) for node in expression.nodes for part in node.parts)
-    for node in expression.nodes:
-        if node.operation == "column":
-            made[id(node)] = columns[node.values[0]][:n]
-        else:
-            made[id(node)] = _apply(node, [made[id(part)] for part in node.parts], n, text)
-        for part in node.parts:  # free what is not needed again
-            uses[id(part)] -= 1
-            if not uses[id(part)]:
-                del made[id(part)]
-    result = made[id(expression.nodes[-1])]
-    good = result.dtype in (pl.Boolean, pl.Null) or (not chooses and result.dtype.is_numeric())
-    if chooses is not None and not good:
-        wanted = "true or false" if chooses else "numbers"
-        raise DataError(f"the expression gives {result.dtype}. It must give {wanted}.")
-    return result
+def evaluate(text: str, instances: Instances, chooses: bool | None = None) -> Any:
+    """The series of an expression, of one row if it is constant."""
+    columns = _columns(read(text), instances)
+    _check_result(text, columns, chooses)
+    return run(text, columns)
 
 
 def columns_of(instances: Instances) -> list[str]:
@@ -112,15 +84,24 @@ def _said_by(rule: str) -> Iterator[None]:
         raise DataError(f"rule {rule!r}: {error}") from None
 
 
-def _columns(expression: Expression, instances: Instances) -> dict[str, Any]:
-    """The columns that the expression names."""
+def _check_result(text: str, columns: Sequence[Any], chooses: bool | None) -> None:
+    """Raise if the expression does not give what is wanted, or cannot use a column's type."""
+    kind = plan(text, tuple(column.dtype for column in columns)).kind
+    good = kind in (pl.Boolean, pl.Null) or (not chooses and kind.is_numeric())
+    if chooses is not None and not good:
+        wanted = "true or false" if chooses else "numbers"
+        raise DataError(f"the expression gives {kind}. It must give {wanted}.")
+
+
+def _columns(expression: Expression, instances: Instances) -> list[Any]:
+    """The columns that the expression names, in the order of their first use."""
     origin, known = instances.origin, columns_of(instances)
     outcome = origin.names.outcome if isinstance(origin, TableOrigin) else None
     faults = column_faults(expression, known, outcome)
     if faults:
         words = ", ".join(repr(name) for name in known)
         raise DataError(f"{' '.join(faults)} The columns are: {words}.")
-    return {name: _column(instances, name) for name, *_ in expression.uses}
+    return [_column(instances, name) for name in dict.fromkeys(use.name for use in expression.uses)]
 
 
 def _column(instances: Instances, name: str) -> Any:
@@ -154,62 +135,3 @@ def _plain(column: Any) -> Any:
     if kind in (pl.Boolean, pl.String, pl.Date, pl.Time, pl.Null):
         return column
     raise TypeError(kind)
-
-
-def _apply(node: Node, terms: Sequence[Any], n: int, text: str) -> Any:
-    """The result of one operation; of one row if all its operands are constants."""
-    if node.operation == "constant":
-        value = node.values[0]
-        return pl.Series([value], dtype=pl.Int64 if type(value) is int else None)
-    _check_moments(node, terms, text)
-    rows = {f"operand {i}": term for i, term in enumerate(terms) if len(term) == n}
-    try:
-        operands = [_operand(node, i, terms, n, text) for i in range(len(terms))]
-        made = _look_up(node, terms, operands[0]) if node.operation == "IN" else None
-        if made is None:
-            source = (terms[0].dtype,) if node.operation == "CAST" else ()
-            made = WORDS[node.operation].make(*operands, *node.values, *source)
-        result = pl.DataFrame(rows).select(made.alias("result"))["result"]
-    except (PolarsError, PanicException) as error:
-        words = re.sub(" in column 'operand [0-9]+'", "", str(error).partition("\n")[0])
-        raise fault(text, node.start, f"{words.rstrip('. ')},") from None
-    has_nan = result.dtype == pl.Float64 and result.is_nan().any()  # the largest, to Polars
-    return result.fill_nan(None) if has_nan else result
-
-
-def _operand(node: Node, i: int, terms: Sequence[Any], n: int, text: str) -> Any:
-    """One operand as the operation takes it."""
-    word, term, kind = WORDS[node.operation], terms[i], terms[i].dtype
-    polars = pl.col(f"operand {i}") if len(term) == n else pl.lit(term.item(), dtype=kind)
-    if word.numbers:
-        lengths = any(term.dtype.is_temporal() for term in terms)
-        number = kind == pl.Boolean or kind.is_integer() or (kind == pl.Null and not lengths)
-        return polars.cast(pl.Float64) if number else polars
-    if i < word.tests and kind not in (pl.Boolean, pl.Null):
-        words = f"{node.operation} needs true or false, not {kind},"
-        raise fault(text, node.parts[i].start, words)
-    return polars.cast(pl.Boolean) if i < word.tests else polars
-
-
-def _look_up(node: Node, terms: Sequence[Any], x: Any) -> Any:
-    """Whether x is one of many constants of its type; None where there are others."""
-    if any(part.operation != "constant" for part in node.parts[1:]):
-        return None
-    values = [part.values[0] for part in node.parts[1:]]
-    kinds, kind = {type(value) for value in values}, terms[0].dtype
-    if kind == pl.Float64 and kinds <= {int, float}:
-        return x.is_in([float(value) for value in values])
-    return x.is_in(values) if kinds == {{pl.Int64: int, pl.String: str}.get(kind)} else None
-
-
-def _check_moments(node: Node, terms: Sequence[Any], text: str) -> None:
-    """Dates and times cannot be compared with numbers, which Polars would do, or with strings."""
-    kinds = [term.dtype for term in terms]
-    if node.operation not in COMPARING or not any(kind in MOMENTS for kind in kinds):
-        return
-    for kind in kinds:
-        if kind == pl.String or kind.is_numeric():
-            noun = "a string" if kind == pl.String else "a number"
-            words = f"a date or time cannot be compared with {noun}"
-            advice = "Write DATE '2024-01-31', or CAST(... AS DATE) for a column of strings."
-            raise fault(text, node.start, words, advice)

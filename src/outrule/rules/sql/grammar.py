@@ -201,8 +201,8 @@ class Reader(Tokens):
         return self.node("negative", token, node)
 
     def number(self, token: Token) -> Node:
-        """Whole numbers of up to 64 bits stay whole."""
-        whole = token.text.isdigit() and len(token.text) < 20 and int(token.text) < 2**63
+        """Whole numbers stay whole, up to those that Int128 holds."""
+        whole = token.text.isdigit() and len(token.text) < 40 and int(token.text) < 2**127
         value = int(token.text) if whole else float(token.text)
         if not math.isfinite(value):
             raise self.fault(token, "the number is too large")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 MANY = 100
+LONGEST_INTERVAL = timedelta(days=400_000)  # the sum of as many as a rule can hold fits 64 bits
 
 
 class Word(NamedTuple):
@@ -22,7 +23,8 @@ class Word(NamedTuple):
 
     Where ``written`` is given, the arguments from the second on are constants of this type. The
     first ``tests`` arguments must be true or false. ``numbers`` are computed as Float64, which
-    cannot wrap around; true is one there, false is zero.
+    cannot wrap around; true is one there, false is zero. ``repeats``: an argument occurs more than
+    once in the Polars expression.
     """
 
     make: Callable[..., Any]
@@ -31,6 +33,7 @@ class Word(NamedTuple):
     written: type | None = None
     tests: int = 0
     numbers: bool = False
+    repeats: bool = False
 
 
 def _remainder(x: Any, y: Any) -> Any:
@@ -58,8 +61,8 @@ def _like(x: Any, pattern: str, flags: str) -> Any:
     return x.str.contains(f"(?{flags})^{escaped.replace('%', '.*').replace('_', '.')}$")
 
 
-def _number(make: Callable[..., Any], n: int = 1) -> Word:
-    return Word(make, n, n, numbers=True)
+def _number(make: Callable[..., Any], n: int = 1, *, repeats: bool = False) -> Word:
+    return Word(make, n, n, numbers=True, repeats=repeats)
 
 
 SAME_NAME = (  # in Polars
@@ -86,8 +89,8 @@ FUNCTIONS: Mapping[str, Word] = {
     "LOG2": _number(lambda x: x.log(2)),
     "LOWER": Word(lambda x: x.str.to_lowercase()),
     "LTRIM": Word(lambda x: x.str.strip_chars_start(" ")),
-    "MOD": _number(_remainder, 2),
-    "NULLIF": Word(lambda x, y: pl.when(x == y).then(None).otherwise(x), 2, 2),
+    "MOD": _number(_remainder, 2, repeats=True),
+    "NULLIF": Word(lambda x, y: pl.when(x == y).then(None).otherwise(x), 2, 2, repeats=True),
     "PI": Word(lambda: pl.lit(math.pi), 0, 0),
     "POWER": _number(lambda x, y: x.pow(y), 2),
     "REGEXP_LIKE": Word(lambda x, pattern: x.str.contains(pattern), 2, 2, str),
@@ -113,7 +116,9 @@ WORDS: Mapping[str, Word] = {
     "<=": Word(operator.le),
     ">": Word(operator.gt),
     ">=": Word(operator.ge),
-    "IN": Word(lambda x, *others: pl.any_horizontal(*(x == other for other in others))),
+    "IN": Word(
+        lambda x, *others: pl.any_horizontal(*(x == other for other in others)), repeats=True
+    ),
     "IS NULL": Word(lambda x: x.is_null()),
     "IS DISTINCT FROM": Word(lambda x, y: x.ne_missing(y)),
     "LIKE": Word(_like),
@@ -121,11 +126,11 @@ WORDS: Mapping[str, Word] = {
     "-": _number(operator.sub),
     "negative": _number(lambda x: x * -1.0),
     "*": _number(operator.mul),
-    "/": _number(lambda x, y: pl.when(y != 0).then(x / y)),
+    "/": _number(lambda x, y: pl.when(y != 0).then(x / y), repeats=True),
     "%": FUNCTIONS["MOD"],
     "||": Word(pl.concat_str),
     "CASE": FUNCTIONS["IF"],
-    "CAST": Word(_cast),
+    "CAST": Word(_cast, repeats=True),
     "EXTRACT": Word(lambda x, part: PARTS[part](x).cast(pl.Int64)),
 }
 TYPES: Mapping[str, Any] = {
@@ -157,7 +162,10 @@ def _interval(text: str) -> timedelta:
     pairs = re.findall(rf"([0-9]+) *({units})s?\b *", text)
     if not pairs or not re.fullmatch(rf" *([0-9]+ *({units})s?\b *)+", text):
         raise ValueError(text)
-    return sum((timedelta(**{f"{unit}s": int(n)}) for n, unit in pairs), timedelta())
+    length = sum((timedelta(**{f"{unit}s": int(n)}) for n, unit in pairs), timedelta())
+    if length > LONGEST_INTERVAL:
+        raise ValueError(text)
+    return length
 
 
 TIMES: Mapping[str, tuple[Callable[[str], Any], str]] = {
