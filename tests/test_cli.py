@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import outrule
 from outrule.cli import app
 from outrule.data.table_files import read_table, write_table
+from sealing import reseal
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -477,7 +478,7 @@ def throw(error):
 
 def test_names_from_a_file_cannot_steer_the_terminal(folder, tmp_path):
     content = (folder / "model.json").read_text().replace("no long pickups", "\\u001b[2Jno [b]pick")
-    (tmp_path / "m.json").write_text(content)
+    (tmp_path / "m.json").write_text(reseal(content))
     result = run("certify", tmp_path / "m.json", folder / "later.csv")
     assert result.exit_code == 0, result.stderr
     assert "\x1b" not in result.stdout

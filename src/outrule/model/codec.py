@@ -26,8 +26,8 @@ from outrule.calibration.patches import Patch
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
-from outrule.files import write_text
-from outrule.model.documents import STRICT, damaged, read_document
+from outrule.files import read_limited, write_text
+from outrule.model.documents import STRICT, damaged, read_document, seal
 from outrule.model.model import Model
 from outrule.model.settings import Settings
 from outrule.problems import given, matchings, matroids, one_item
@@ -36,6 +36,7 @@ from outrule.rules import rules
 from outrule.rules.rules import Rule
 
 FORMAT = 1
+LARGEST_FILE = 256 << 20  # bytes
 KINDS: dict[str, type] = {
     name: kind
     for module in (one_item, matroids, matchings, given, rules, check, isotonic, cross_fit)
@@ -152,27 +153,29 @@ class ModelFile(BaseModel):
         return len(x) == len(y) and ascending and inside
 
 
-def save(model: Model, path: str | PathLike[str]) -> None:
+def save(model: Model, path: str | PathLike[str], key: bytes | None = None) -> None:
     """Write the model atomically: the file is complete, or it does not exist."""
-    write_text(Path(path), to_text(model))
+    write_text(Path(path), to_text(model, key))
 
 
-def load_model(path: str | PathLike[str], functions: Functions | None = None) -> Model:
+def load_model(
+    path: str | PathLike[str], functions: Functions | None = None, key: bytes | None = None
+) -> Model:
     """Read a model file; ``functions`` are those of the caller that the model needs, by name."""
+    data, words = read_limited(path, LARGEST_FILE), {"name": str(path), "noun": "model file"}
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        file = read_document(ModelFile, text, FORMAT, name=str(path), noun="model file")
-        return _model(file, functions or {})
+        text = data.decode("utf-8")
+        return _model(read_document(ModelFile, text, FORMAT, **words, key=key), functions or {})
     except DataError:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
-        raise damaged(str(path), "model file", error) from error
+        raise damaged(**words, error=error) from error
 
 
-def to_text(model: Model) -> str:
-    """The model as JSON, with a line for every rule, patch, round and curve."""
+def to_text(model: Model, key: bytes | None = None) -> str:
+    """The model as JSON, with a line for every rule, patch, round and curve, and its digest."""
     parts = (f"{_line(name)}: {_lines(value)}" for name, value in describe(model).items())
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+    return seal("{\n" + ",\n".join(parts) + "\n}\n", key)
 
 
 def fingerprint(model: Model, library: str = outrule.__version__) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from outrule import files
-from outrule.model.documents import STRICT, damaged, read_document
+from outrule.model.documents import STRICT, damaged, read_document, seal
 from outrule.proof.confidence import Estimate
 
 FORMAT = 1
@@ -199,18 +199,21 @@ class Certificate:
             "</table>"
         )
 
-    def to_json(self) -> str:
-        """The certificate as a JSON string."""
-        return json.dumps(asdict(self), indent=1, allow_nan=False)
+    def to_json(self, key: bytes | None = None) -> str:
+        """The certificate as a JSON string with a digest, signed if there is a key."""
+        return seal(json.dumps(asdict(self), indent=1, allow_nan=False), key).rstrip()
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, key: bytes | None = None) -> None:
         """Write the JSON; the file is complete, or it is not there."""
-        files.write_text(Path(path), self.to_json())
+        files.write_text(Path(path), self.to_json(key))
 
     @classmethod
-    def from_json(cls, text: str) -> Certificate:
-        """Read what :meth:`to_json` wrote; DataError if it is anything else."""
-        certificate = read_document(cls, text, FORMAT, name="this", noun="certificate")
+    def from_json(cls, text: str, key: bytes | None = None) -> Certificate:
+        """Read what :meth:`to_json` wrote; DataError if it is anything else.
+
+        With a key, it must also be signed with that key.
+        """
+        certificate = read_document(cls, text, FORMAT, name="this", noun="certificate", key=key)
         if not 0 < certificate.confidence < 1:
             raise damaged("this", "certificate", ValueError("confidence: not in (0, 1)"))
         return certificate
