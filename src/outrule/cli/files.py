@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from outrule.model.model import Model
 
 MODEL = Annotated[str, typer.Argument(help="A model file that `outrule fit` wrote.")]
+KEY = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Secret key: files read must be signed with it."),
+]
 
 
 def check_output(
@@ -55,12 +59,21 @@ def finish(text: str, output: str | None, shown: str, *, as_json: bool, then: st
         say(f"wrote {output}{then}")
 
 
-def open_files(path: str, table: str, *, outcome: bool) -> tuple[Model, pl.DataFrame, Instances]:
+def open_key(path: str | None) -> bytes | None:
+    """The bytes of a key file, if there is one."""
+    from outrule.model.documents import read_key
+
+    return None if path is None else read_key(path)
+
+
+def open_files(
+    path: str, table: str, *, outcome: bool, key: bytes | None = None
+) -> tuple[Model, pl.DataFrame, Instances]:
     """A model, a table, and the instances of the table, read as in training."""
     from outrule.data.instances import Instances
     from outrule.data.table_files import read_table
 
-    model, frame = _open_model(path), read_table(table)
+    model, frame = _open_model(path, key), read_table(table)
     names, kept = model.columns, frame
     assert names is not None
     if not outcome:  # it is not needed to decide, and no rule may see it
@@ -72,12 +85,12 @@ def open_files(path: str, table: str, *, outcome: bool) -> tuple[Model, pl.DataF
     return model, frame, model.instances(instances)
 
 
-def _open_model(path: str) -> Model:
+def _open_model(path: str, key: bytes | None) -> Model:
     """A model that knows its columns and needs no Python function."""
     from outrule.model.codec import FunctionNeededError, load_model
 
     try:
-        model = load_model(path)
+        model = load_model(path, key=key)
     except FunctionNeededError as error:
         raise DataError(
             f"{path} needs the Python function of {error.name!r}, which the command line does not "

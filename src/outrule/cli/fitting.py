@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import outrule
-from outrule.cli.files import check_output, finish
+from outrule.cli.files import check_output, finish, open_key
 from outrule.cli.talking import drawn, printable, say, waiting
 from outrule.files import STANDARD
 from outrule.words import count
@@ -24,6 +24,9 @@ def fit(
     output: Annotated[str, typer.Option("--output", "-o", metavar="MODEL", help="File to write.")],
     epsilon: Annotated[float | None, typer.Option(help="Replaces the epsilon of the spec.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Sign the model with this secret key.")
+    ] = None,
 ) -> None:
     """Calibrate predictions against rules.
 
@@ -49,7 +52,8 @@ def fit(
     patches, status, epsilon, tolerance, best_rule, values (plain, best_rule and
     calibrated: means per instance of this table) and warnings.
     """
-    check_output(output, (table, spec), as_json=as_json)
+    check_output(output, (table, spec, *([key] if key else [])), as_json=as_json)
+    secret = open_key(key)
     with waiting("calibrating"):
         from outrule.model.codec import to_text
 
@@ -59,7 +63,7 @@ def fit(
         say(f"Warning: {printable(words)}", err=True)
     shown = json.dumps(summary, indent=1) if as_json else _shown(summary, err=output == STANDARD)
     then = f". Next: outrule certify {output} LATER_TABLE -o certificate.json"
-    finish(to_text(model), output, shown, as_json=as_json, then=then)
+    finish(to_text(model, secret), output, shown, as_json=as_json, then=then)
 
 
 def _fit(table: str, spec: str, epsilon: float | None) -> tuple[Model, Instances]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import outrule
-from outrule.cli.files import MODEL, check_output, finish, open_files
+from outrule.cli.files import KEY, MODEL, check_output, finish, open_files, open_key
 from outrule.cli.talking import drawn, printable, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
@@ -36,6 +36,7 @@ def certify(
     confidence: LEVEL = 0.95,
     max_weight: MOST = None,
     as_json: JSON = False,
+    key: KEY = None,
 ) -> None:
     """Judge a model on data it has not seen.
 
@@ -52,11 +53,13 @@ def certify(
     exit code 3: inconclusive; the output says how many observations would decide it
     exit code 2: bad input
     """
-    check_output(output, (model, table), as_json=as_json)
+    check_output(output, (model, table, *([key] if key else [])), as_json=as_json)
+    secret = open_key(key)
     with waiting("certifying"):
-        _, _, found = _certify(model, table, confidence, max_weight)
+        _, _, found = _certify(model, table, confidence, max_weight, secret)
     shown = f"{printable(str(found))}\n{values_table(found, err=output == STANDARD)}"
-    finish(found.to_json(), output, found.to_json() if as_json else shown, as_json=as_json)
+    text = found.to_json(secret)
+    finish(text, output, text if as_json else shown, as_json=as_json)
     raise typer.Exit(EXIT[found.verdict])
 
 
@@ -67,6 +70,7 @@ def report(
     confidence: LEVEL = 0.95,
     max_weight: MOST = None,
     as_json: JSON = False,
+    key: KEY = None,
 ) -> None:
     """Write an HTML page about a model.
 
@@ -80,19 +84,20 @@ def report(
     """
     if output is None and not as_json:
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
-    check_output(output, (model, table), as_json=as_json)
+    check_output(output, (model, table, *([key] if key else [])), as_json=as_json)
+    secret = open_key(key)
     with waiting("writing the report"):
-        summary = outrule.summarise(*_certify(model, table, confidence, max_weight))
+        summary = outrule.summarise(*_certify(model, table, confidence, max_weight, secret))
         page = outrule.report(summary)
     finish(page, output, json.dumps(summary, indent=1) if as_json else "", as_json=as_json)
 
 
 def _certify(
-    model: str, table: str, confidence: float, max_weight: float | None
+    model: str, table: str, confidence: float, max_weight: float | None, key: bytes | None
 ) -> tuple[Model, Instances, Certificate]:
     from outrule.proof import certificate
 
-    fitted, _, instances = open_files(model, table, outcome=True)
+    fitted, _, instances = open_files(model, table, outcome=True, key=key)
     return (
         fitted,
         instances,

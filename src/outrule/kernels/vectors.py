@@ -8,7 +8,7 @@ same bit for bit, take over where the vector code does not compile.
 from typing import Any, cast
 
 import numpy as np
-from numba import njit, types
+from numba import config, njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -378,7 +378,7 @@ def compiles() -> bool:
     return True
 
 
-VECTORS = compiles()
+VECTORS = not config.BOUNDSCHECK and compiles()  # Numba checks no index in the vector code
 load_block: Any = vector_load_block if VECTORS else plain_load_block
 store_best_sum: Any = vector_best_sum if VECTORS else plain_best_sum
 store_best_cube: Any = vector_best_cube if VECTORS else plain_best_cube

@@ -6,15 +6,14 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, PositiveInt, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 import outrule
 from outrule.calibration import check, cross_fit, isotonic
@@ -48,12 +47,15 @@ PARAMETERS = [field.name for field in fields(Settings)]
 
 Functions = Mapping[str, Callable[..., Any]]
 Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1, lt=2**31)]
 Numbers = Annotated[tuple[float, ...], Field(min_length=1)]
 
 
 ItemCurves = tuple[tuple[str | bool | int | float | None, Numbers, Numbers], ...]
 MOST_MEMBERS = 1 << 10
 MOST_POINTS = 255
+MOST_ROUNDS = 1 << 20
+MOST_TEXT = 4_000_000  # characters of all expressions together, as in a spec
 
 
 class FunctionNeededError(DataError):
@@ -92,8 +94,8 @@ class ModelFile(BaseModel):
     random_state: int | None
     rivals: tuple[str, ...] = ()
     tolerance: Positive
-    k: PositiveInt
-    n_items: PositiveInt | None
+    k: Count
+    n_items: Count | None
     value_range: tuple[float, float]
     columns: ColumnNames | None
     feature_names: tuple[str, ...] | None
@@ -114,7 +116,7 @@ class ModelFile(BaseModel):
         n_tests, is_cross_fit = n_rules + len(self.rivals), self._is_cross_fit
         claims = {
             "rule_values": len(self.rule_values) == n_rules,
-            "patches": all(-1 <= patch.test < n_tests for patch in self.patches),
+            "patches": all(self._is_patch(patch, n_tests) for patch in self.patches),
             "feature_names": self.feature_names is None or len(self.feature_names) == len(items),
             "columns": self.columns is None
             or (self.n_items is None and self.has_start == (self.columns.start is not None)),
@@ -131,10 +133,15 @@ class ModelFile(BaseModel):
     def _is_cross_fit(self) -> bool:
         return self.start is not None and self.start.get("kind") == CrossFit.__name__
 
+    def _is_patch(self, patch: Patch, n_tests: int) -> bool:
+        low, high = self.value_range
+        # The longest step is that of two classes, on the simplex: twice the width.
+        return -1 <= patch.test < n_tests and abs(patch.step) <= 2.001 * (high - low)
+
     def _is_member(self, member: MemberFile, n_tests: int) -> bool:
         return (member.start is None or self._are_item_curves(member.start)) and all(
             -1 <= patch.test < n_tests
-            and 1 <= len(patch.x) <= MOST_POINTS
+            and len(patch.x) <= MOST_POINTS
             and self._is_curve(patch.x, patch.y)
             for patch in member.patches
         )
@@ -148,9 +155,11 @@ class ModelFile(BaseModel):
 
     def _is_curve(self, x: tuple[float, ...], y: tuple[float, ...]) -> bool:
         low, high = self.value_range
-        ascending = all(first <= second for row in (x, y) for first, second in pairwise(row))
-        inside = low <= min(*x, *y) and max(*x, *y) <= high
-        return len(x) == len(y) and ascending and inside
+        if not len(x) == len(y) > 0:
+            return False
+        points = np.array((x, y))
+        inside = low <= points.min() and points.max() <= high
+        return bool(inside and (points[:, 1:] >= points[:, :-1]).all())
 
 
 def save(model: Model, path: str | PathLike[str], key: bytes | None = None) -> None:
@@ -174,7 +183,9 @@ def load_model(
 
 def to_text(model: Model, key: bytes | None = None) -> str:
     """The model as JSON, with a line for every rule, patch, round and curve, and its digest."""
-    parts = (f"{_line(name)}: {_lines(value)}" for name, value in describe(model).items())
+    content = describe(model)
+    _check_sizes(content["patches"], content["history"], content["rules"])
+    parts = (f"{_line(name)}: {_lines(value)}" for name, value in content.items())
     return seal("{\n" + ",\n".join(parts) + "\n}\n", key)
 
 
@@ -230,6 +241,7 @@ def check_item_names(names: Iterable[Any]) -> None:
 
 
 def _model(file: ModelFile, functions: Functions) -> Model:
+    _check_sizes(file.patches, file.history, file.rules)
     kinds: dict[str, Any] = {
         "problem": Problem,
         "check": check.Check,
@@ -265,6 +277,17 @@ def _model(file: ModelFile, functions: Functions) -> Model:
             )
         },
     )
+
+
+def _check_sizes(
+    patches: Sequence[Any], history: Sequence[Any], rules: Sequence[dict[str, Any]]
+) -> None:
+    """Raise where reading the file would take too long, before it is written as well."""
+    if max(len(patches), len(history)) > MOST_ROUNDS:
+        raise DataError(f"a model file has at most {MOST_ROUNDS:,} patches and rounds.")
+    texts = (rule.get("function") for rule in rules)
+    if sum(len(text) for text in texts if isinstance(text, str)) > MOST_TEXT:
+        raise DataError(f"the rules of a model file have at most {MOST_TEXT:,} characters in all.")
 
 
 def _encode(value: Any) -> Any:
@@ -305,6 +328,8 @@ def _decode(content: dict[str, Any], expected: Any, functions: Functions) -> Any
     if not issubclass(kind, expected):
         words = getattr(expected, "__name__", str(expected))
         raise ValueError(f"{kind.__name__} is no {words}")
+    if kind is given.LinearProblem and content.get("k") is None:
+        raise ValueError("LinearProblem has no k")  # to find it could take hours
     arguments = {
         name: _value(value, str(content.get("name", name)), functions)
         for name, value in content.items()
@@ -318,8 +343,13 @@ def _value(value: Any, name: str, functions: Functions) -> Any:
         return tuple(value)
     if not isinstance(value, dict):
         return value
-    if "pairs" in value:
-        return dict(value["pairs"])
+    if set(value) == {"pairs"}:
+        table = dict(value["pairs"])
+        if len(table) != len(value["pairs"]):
+            raise ValueError(f"{name}: a key occurs twice")
+        return table
+    if set(value) != {"function"}:
+        raise ValueError(f"{name}: {', '.join(value) or 'nothing'} where a function is expected")
     if name not in functions:
         raise FunctionNeededError(name)
     return functions[name]

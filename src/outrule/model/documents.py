@@ -52,7 +52,7 @@ def read_document(
     """
     text = _unseal(text, name, noun, key)
     try:
-        hooks: Any = {"parse_float": _finite, "parse_constant": _finite}
+        hooks: Any = {"parse_float": _finite, "parse_constant": _finite, "parse_int": _whole}
         content = json.loads(text, object_pairs_hook=_distinct, **hooks)
         if not isinstance(content, dict) or "format" not in content:
             raise ValueError("it has no format")
@@ -61,6 +61,7 @@ def read_document(
                 f"{name} has format {content['format']!r}, and this version of outrule reads "
                 f"format {version}: use the version that wrote it, {content.get('library')!r}."
             )
+        del content
         document: Document = _adapter(kind).validate_json(text)
     except DataError:
         raise
@@ -151,6 +152,11 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} occurs twice")
     return values
+
+
+def _whole(text: str) -> int:
+    _finite(text)  # it may have to be a float
+    return int(text)
 
 
 def _finite(text: str) -> float:
