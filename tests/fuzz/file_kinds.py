@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
+import test_codec as models
 
 import outrule
-import test_codec as models
 from fuzz.mutations import Generator, damage_bytes, damage_text, damage_values, one_of
 from outrule.data.table_files import read_table, write_table
 from outrule.demos.example import SPEC
@@ -36,7 +35,6 @@ TRIPS = pl.DataFrame(
         "zone": ["north", "söuth", None, "x'y"] * 6,
     }
 )
-DATA = '[data]\ninstance = "trip"\nprediction = "score"\noutcome = "completed"\nitem = "driver"\n'
 FIT = """
 [multipliers]
 levels = [0.0, 0.5, 1.0]
@@ -124,7 +122,6 @@ class SpecKind:
     suffix = ".toml"
 
     def make_seeds(self, folder: Path) -> None:
-        specs = [SPEC, SPEC.replace("[data]", DATA) + FIT]
         specs = [SPEC] + [
             SPEC.replace('kind = "best action"', problem).replace(
                 'outcome = "completed"\n', 'outcome = "completed"\nitem = "driver"\n'
@@ -152,9 +149,6 @@ class SqlKind:
         for number, text in enumerate([*EXPRESSIONS, *models.HOSTILE_TEXTS[1:]]):
             data = text.encode("utf-8", "surrogatepass")
             (folder / f"{number}{self.suffix}").write_bytes(data)
-        self.instances = outrule.Instances.from_table(
-            TRIPS, instance="trip", prediction="score", outcome="completed", item="driver"
-        )
 
     def make(self, data: bytes, generator: Generator) -> bytes:
         if generator.random() < 0.2:
@@ -184,12 +178,10 @@ class TableKind:
     def make_seeds(self, folder: Path) -> None:
         write_table(TRIPS, folder / f"trips{self.suffix}")
         write_table(TRIPS.head(0), folder / f"none{self.suffix}")
-        text = (pl.String, pl.Date)
         plain = TRIPS.with_columns(pl.col(column).cast(pl.Categorical) for column in ("driver",))
         if self.suffix != ".csv":
             plain = plain.with_columns(pl.concat_list("score", "rating").alias("list"))
         write_table(plain, folder / f"plain{self.suffix}")
-        assert text
         if self.suffix == ".parquet":
             pq.write_table(TRIPS.to_arrow(), folder / "arrow.parquet", row_group_size=5)
             plain.write_parquet(folder / "snappy.parquet", compression="snappy")
@@ -239,9 +231,3 @@ def close(claim: Any, true: Any) -> bool:
     if isinstance(true, float) and not isinstance(claim, bool):
         return bool(np.isclose(claim, true, rtol=2e-9, atol=2e-9))
     return type(claim) is type(true) and claim == true
-
-
-def buffer_of(frame: pl.DataFrame) -> bytes:
-    out = io.BytesIO()
-    frame.write_ipc(out)
-    return out.getvalue()

@@ -75,7 +75,7 @@ def damage_bytes(data: bytes, generator: Generator) -> bytes:
 
 
 def damage_text(data: bytes, generator: Generator) -> bytes:
-    """Numbers and words replaced or swapped, lines lost, doubled or swapped; some bytes at times."""
+    """Numbers and words replaced or swapped, lines lost, doubled or swapped; bytes changed."""
     for _ in range(int(generator.integers(1, 4))):
         act = int(generator.integers(6))
         if act < 3:

@@ -9,11 +9,11 @@ from typing import Any
 
 import brute_force
 import numpy as np
+import slow_matching
 from sklearn.exceptions import ConvergenceWarning
 
 import outrule
 import reference
-import slow_matching
 import test_algorithm_one as loops
 from fuzz.mutations import Generator, one_of
 from letter import algorithm_one

@@ -58,7 +58,7 @@ def offsets_of(generator, n, m):
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
-def solve(kernel, n, k, sizes, *arguments, first=None):
+def solve(kernel, n, k, sizes, *arguments):
     """Run a solver, whose picks must be positions in ascending order, and then -1."""
     picks = Around(np.full((n, k), -1, dtype=np.int32))
     kernel(*arguments, picks.array)
@@ -277,7 +277,7 @@ def follow_curves(generator, n, m):
         around.check()
 
 
-def bet(generator, n, m):
+def bet(generator, n, _):
     value, weight = hostile(generator, n), hostile(generator, n)
     stake = betting.stakes(np.abs(value), np.abs(weight))
     for share in (0.0, 0.5, 1.0):

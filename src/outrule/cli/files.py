@@ -11,7 +11,7 @@ import typer
 
 from outrule.cli.talking import say
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_special, open_output
+from outrule.files import STANDARD, follow_links, is_special, open_output
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,7 +37,7 @@ def check_output(
     path = Path(output)
     if path.is_dir():
         raise DataError(f"{output} is a folder: name a file inside it.")
-    if not path.resolve().parent.is_dir():
+    if not follow_links(path).parent.is_dir():
         raise DataError(f"the folder {path.parent} does not exist: create it first.")
     for given in inputs:
         if given != STANDARD and path.exists() and Path(given).exists() and path.samefile(given):

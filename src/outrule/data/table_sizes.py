@@ -59,7 +59,7 @@ def parquet_bytes(footer: bytes) -> int:
         for width, column in zip(widths, group[1], strict=True):
             values = column[3]
             total += max(values[6], values[5] * width)
-    return max(total, content[3] * ROW)
+    return max(int(total), int(content[3]) * ROW)
 
 
 class _Thrift:

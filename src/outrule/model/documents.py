@@ -86,7 +86,7 @@ def _unseal(text: str, name: str, noun: str, key: bytes | None) -> str:
         raise DataError(f"{name} is not signed: make it again with the key, or leave out the key.")
     if key is not None and not hmac.compare_digest(signature, _sign(body, key)):
         raise DataError(
-            f"{name} was not signed with this key, or it was changed: do not use it before you know "
+            f"{name} was not signed with this key, or it was changed: do not use it until you know "
             "where it comes from."
         )
     return body + "\n}"
