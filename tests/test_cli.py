@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import outrule
 from outrule.cli import app, files as cli_files
 from outrule.data.table_files import read_table, write_table
+from sealing import reseal
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -568,11 +569,60 @@ def throw(error):
 
 def test_names_from_a_file_cannot_steer_the_terminal(folder, tmp_path):
     content = (folder / "model.json").read_text().replace("no long pickups", "\\u001b[2Jno [b]pick")
-    (tmp_path / "m.json").write_text(content)
+    (tmp_path / "m.json").write_text(reseal(content))
     result = run("certify", tmp_path / "m.json", folder / "later.csv")
     assert result.exit_code == 0, result.stderr
     assert "\x1b" not in result.stdout
     assert "?[2Jno [b]pick" in result.stdout
+
+
+def test_files_are_signed_and_checked_with_a_key(folder, tmp_path):
+    model, key, other = tmp_path / "model.json", tmp_path / "key", tmp_path / "other"
+    for path, secret in ((key, b"k" * 32), (other, b"o" * 32)):
+        path.write_bytes(secret)
+        path.chmod(0o600)
+    fit = ("fit", folder / "past.csv", "--spec", folder / "spec.toml", "-o", model)
+    assert run(*fit, "--key", key).exit_code == 0
+    outrule.load(model, key=b"k" * 32)
+    later, today = folder / "later.csv", folder / "today.csv"
+    certificate = tmp_path / "certificate.json"
+    commands = [
+        ("certify", model, later, "-o", certificate),
+        ("predict", model, today, "-o", tmp_path / "out.csv"),
+        ("decide", model, today, "-o", tmp_path / "out.csv"),
+        ("report", model, later, "-o", tmp_path / "report.html"),
+    ]
+    for command in commands:
+        result = run(*command, "--key", other)
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"Error: {model} was not signed with this key")
+        unsigned = run(command[0], folder / "model.json", *command[2:], "--key", key)
+        assert unsigned.exit_code == 2
+        assert "model.json is not signed: make it again with the key" in unsigned.stderr
+        assert not Path(command[-1]).exists()
+        for options in (("--key", key), ()):
+            assert run(*command, *options).exit_code == 0
+            Path(command[-1]).unlink()
+    assert run(*commands[0], "--key", key).exit_code == 0
+    outrule.Certificate.from_json(certificate.read_text(), b"k" * 32)
+    key.chmod(0o644)
+    result = run(*commands[0], "--key", key)
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"Error: {key} can be read by every user, so it is no secret: chmod 600 it.\n",
+    )
+    assert "is an input of this command" in run(*fit[:-1], key, "--key", key).stderr
+    assert run(*fit, "--key", tmp_path / "none").exit_code == 2
+
+
+def test_links_in_a_circle_are_said(folder, tmp_path):
+    (tmp_path / "one.csv").symlink_to(tmp_path / "other.csv")
+    (tmp_path / "other.csv").symlink_to(tmp_path / "one.csv")
+    for output in ("one.csv", "other.csv"):
+        path = tmp_path / output
+        result = run("predict", folder / "model.json", folder / "today.csv", "-o", path)
+        words = f"Error: {path}: Too many levels of symbolic links.\n"
+        assert (result.exit_code, result.stderr) == (2, words)
 
 
 # In separate processes.

@@ -15,11 +15,23 @@ class DataError(ValueError):
     """A value in the data is not what the method can work with; says where and what to do."""
 
 
+LONGEST_VALUE = 300  # characters of a value that a message shows
+LARGEST_INTEGER = 2**63 - 1
+
+
 def refuse_argument(value: object, name: str, owner: str, expected: str) -> ArgumentError:
     """The one-line error of an argument: what it must be, and what it was."""
     return ArgumentError(
-        f"The {name!r} argument of {owner} must be {expected}. Got {value!r} instead."
+        f"The {name!r} argument of {owner} must be {expected}. Got {_shown(value)} instead."
     )
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write integers of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 
 def check_number(
@@ -35,7 +47,10 @@ def check_number(
 ) -> float:
     """Return ``value`` if it is a finite number inside the interval, else refuse it."""
     kind = Integral if integer else Real
-    good = isinstance(value, kind) and not isinstance(value, bool) and math.isfinite(value)
+    good = isinstance(value, kind) and not isinstance(value, bool)
+    if good and not _is_finite(value):
+        expected = "an int below 2**63" if integer else "a finite float"
+        raise refuse_argument(value, name, owner, expected)
     if good:
         above = value > low if low_open else value >= low
         below = value < high if high_open else value <= high
@@ -45,6 +60,13 @@ def check_number(
             value, name, owner, _interval(low, high, low_open, high_open, integer)
         )
     return int(value) if integer else float(value)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether a float, or an integer of 64 bits, can hold the number."""
+    if isinstance(value, Integral):
+        return abs(int(value)) <= LARGEST_INTEGER
+    return math.isfinite(value)
 
 
 def _interval(low: float, high: float, low_open: bool, high_open: bool, integer: bool) -> str:

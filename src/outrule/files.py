@@ -1,12 +1,14 @@
-"""Safe writing: a file is replaced in one step, by a complete one, or left as it was."""
+"""Safe files: read up to a limit; replaced in one step by a complete one, or left as they were."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import IO
@@ -14,27 +16,117 @@ from uuid import uuid4
 
 from outrule.errors import DataError
 
+try:
+    import fcntl
+except ImportError:  # Windows, where nobody can remove a file that is open
+    fcntl = None  # type: ignore[assignment]
+
 STANDARD = "-"  # standard input or output
 
 
 @contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
-    """A draft to write to; it replaces the target at the end, or is removed after an error."""
-    draft = target.with_name(f".{uuid4().hex}{target.suffix}")
+    """A draft to write to; it replaces the target at the end, or is removed after an error.
+
+    A link stays, and what it points to is replaced. The new file has the permissions of the old
+    one. Drafts of the same target that a killed process has left are removed.
+    """
+    target = follow_links(target)
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        old = None
+    _remove_stale(target)
+    draft, lock = _new_draft(target, 0o666 if old is None else 0o600)
     try:
         yield draft
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
+        if old is not None:
+            _keep_access(draft, old)
+        if fcntl is None:
+            lock.close()
         draft.replace(target)
     except BaseException:
+        if fcntl is None:
+            lock.close()
         draft.unlink(missing_ok=True)
         raise
+    finally:
+        lock.close()
+
+
+def follow_links(path: str | PathLike[str]) -> Path:
+    """The file that a path means, however many links it takes; it need not exist."""
+    real = Path(os.path.realpath(path))
+    if real.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return real
+
+
+def _new_draft(target: Path, mode: int) -> tuple[Path, IO[bytes]]:
+    """A new file beside the target, and what keeps it locked until it is closed."""
+    while True:
+        draft = target.with_name(f"{_draft_prefix(target)}{uuid4().hex}{target.suffix}")
+        lock = os.fdopen(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "rb")
+        if fcntl is None:
+            return draft, lock
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.fstat(lock.fileno()).st_nlink:  # or else it was taken for stale before it was locked
+            return draft, lock
+        lock.close()
+
+
+def _draft_prefix(target: Path) -> str:
+    return f".{sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+
+
+def _remove_stale(target: Path) -> None:
+    """Remove drafts that no process holds."""
+    for draft in target.parent.glob(f"{_draft_prefix(target)}*"):
+        with suppress(OSError):
+            if fcntl is None:
+                draft.unlink()
+                continue
+            lock = os.open(draft, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                draft.unlink()
+            finally:
+                os.close(lock)
+
+
+def _keep_access(draft: Path, old: os.stat_result) -> None:
+    """Give a draft the owner, as far as we may, and the permissions of the file it replaces."""
+    if hasattr(os, "chown"):
+        with suppress(OSError):
+            os.chown(draft, old.st_uid, old.st_gid)
+    draft.chmod(stat.S_IMODE(old.st_mode) & 0o777)
 
 
 def write_text(target: Path, text: str) -> None:
-    """Write a text file, complete or not at all."""
+    """Write a text file, complete or not at all; a pipe or device is written into."""
+    if is_special(target):
+        target.write_text(text, encoding="utf-8")
+        return
     with whole_file(target) as draft:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_text(text, encoding="utf-8", newline="\n")
+
+
+def read_limited(path: str | PathLike[str], most: int, *, secret: bool = False) -> bytes:
+    """The bytes of a file; DataError if there are more than ``most``, and no more are read.
+
+    A ``secret`` file may not be readable by everyone.
+    """
+    with Path(path).open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if secret and os.name == "posix" and mode & stat.S_IROTH:
+            raise DataError(f"{path} can be read by every user, so it is no secret: chmod 600 it.")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise DataError(f"{path} is too large: it has more than {most:,} bytes.")
+    return data
 
 
 @contextmanager
@@ -51,7 +143,7 @@ def open_output(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
             with Path(path).open("wb") as file:
                 yield file
         else:
-            with whole_file(Path(path).resolve()) as draft, draft.open("wb") as file:
+            with whole_file(Path(path)) as draft, draft.open("wb") as file:
                 yield file
     except BrokenPipeError:
         raise

@@ -18,6 +18,7 @@ from hypothesis import given, strategies as st
 from polars.testing import assert_frame_equal
 
 from outrule.data.table_files import EXTENSIONS, read_table, table_kind, write_table
+from outrule.data.table_sizes import arrow_bytes, parquet_bytes
 from outrule.errors import DataError
 
 FRAME = pl.DataFrame(
@@ -207,7 +208,92 @@ def test_a_damaged_binary_file_gives_a_frame_or_a_data_error(tmp_path, capfd):
             path.write_bytes(damaged)
             with contextlib.suppress(DataError):
                 read_table(path)
-    capfd.readouterr()  # what a panic of Polars printed
+    assert capfd.readouterr().err == ""  # not even where Polars panics
+
+
+def test_what_a_library_prints_while_a_good_file_is_read_is_kept(tmp_path, capfd, monkeypatch):
+    path = tmp_path / "table.parquet"
+    write_table(FRAME, path)
+    read = pl.read_parquet
+
+    def talk(*args, **options):
+        os.write(2, b"a warning of Rust\n")
+        return read(*args, **options)
+
+    monkeypatch.setattr(pl, "read_parquet", talk)
+    assert_frame_equal(read_table(path), FRAME)
+    assert capfd.readouterr().err == "a warning of Rust\n"
+
+
+BOMB = pl.select(x=pl.repeat(0.5, 5_000_000), s=pl.repeat("a long string " * 3, 5_000_000))
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow", " as a stream.arrow"])
+def test_a_small_file_that_unpacks_to_a_large_table_is_refused(tmp_path, suffix, monkeypatch):
+    path = tmp_path / f"table{suffix}"
+    if suffix == ".parquet":
+        BOMB.write_parquet(path)
+    elif suffix == ".arrow":
+        BOMB.write_ipc(path, compression="zstd")
+    else:
+        BOMB.write_ipc_stream(path, compression="zstd")
+    assert path.stat().st_size < 200_000
+    monkeypatch.setenv("OUTRULE_MEMORY", "0.2")
+    with pytest.raises(
+        DataError, match=r"unpacks to about 0\.[12] GB, more than half of the 0\.2 GB"
+    ):
+        read_table(path)
+    monkeypatch.setenv("OUTRULE_MEMORY", "many")
+    with pytest.raises(DataError, match="OUTRULE_MEMORY is 'many': it must be a number of giga"):
+        read_table(path)
+
+
+def test_a_text_file_larger_than_the_memory_is_refused(tmp_path, monkeypatch):
+    path = text_file(tmp_path, "a,b\n" + "1,2\n" * 1000)
+    monkeypatch.setenv("OUTRULE_MEMORY", "0.000001")
+    with pytest.raises(DataError, match="more than half of the"):
+        read_table(path)
+
+
+WIDE = pl.DataFrame(
+    {
+        "whole": np.arange(2000),
+        "text": ["x" * (k % 40) for k in range(2000)],
+        "truth": [True, None] * 1000,
+        "list": [[1, 2]] * 2000,
+        "nested": [{"a": 1, "b": 2.0}] * 2000,
+        "name": pl.Series(["u", "v"] * 1000, dtype=pl.Categorical),
+        "day": pl.Series([1] * 2000).cast(pl.Datetime),
+    }
+)
+
+
+def parquet_size(data):
+    return parquet_bytes(data[-8 - int.from_bytes(data[-8:-4], "little") : -8])
+
+
+def test_the_size_in_memory_is_read_from_the_metadata():
+    found = []
+    for compression in ("zstd", "snappy", "uncompressed", "lz4", "gzip", "brotli"):
+        stream = io.BytesIO()
+        WIDE.write_parquet(stream, compression=compression, row_group_size=300)
+        found.append(parquet_size(stream.getvalue()))
+    stream = io.BytesIO()
+    pa.parquet.write_table(WIDE.to_arrow(), stream, data_page_version="2.0")
+    found.append(parquet_size(stream.getvalue()))
+    for compression in ("uncompressed", "lz4", "zstd"):
+        for write in (WIDE.write_ipc, WIDE.write_ipc_stream):
+            stream = io.BytesIO()
+            write(stream, compression=compression)
+            found.append(arrow_bytes(stream.getvalue()))
+    true = WIDE.estimated_size()
+    assert all(0.6 * true < size < 1.6 * true for size in found), (true, found)
+
+
+def test_a_million_rows_of_nothing_cost_something():
+    stream = io.BytesIO()
+    pl.DataFrame({"a": pl.Series([None] * 10**6)}).write_ipc_stream(stream)
+    assert arrow_bytes(stream.getvalue()) >= 8 * 10**6
 
 
 def test_what_is_not_there_and_what_is_a_folder_is_said(tmp_path):

@@ -18,6 +18,7 @@ from outrule import Instances
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
 from outrule.model import codec
+from sealing import reseal
 
 TESTS = Path(__file__).parents[1]
 GOLDEN = TESTS / "golden"
@@ -344,10 +345,14 @@ def test_a_file_that_is_not_there_is_the_systems_own_error(tmp_path):
 
 
 def write(folder, content):
+    """A file of these bytes as they are; of a text or of values with the digest that they need."""
     path = folder / "hostile.json"
-    text = content if isinstance(content, str | bytes) else json.dumps(content)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    path.write_bytes(content if isinstance(content, bytes) else encoded(content))
     return path
+
+
+def encoded(content):
+    return (reseal(content) if isinstance(content, str | dict) else json.dumps(content)).encode()
 
 
 @pytest.fixture
@@ -635,9 +640,9 @@ def hostile(text, generator, number):
         damaged = bytearray(text.encode())
         for place in generator.integers(len(damaged), size=1 + number % 3):
             damaged[place] ^= 1 << int(generator.integers(8))
-        return bytes(damaged)
+        return damaged.decode(errors="replace")
     if kind == 1:
-        return text.encode()[: int(generator.integers(len(text)))]
+        return text[: int(generator.integers(len(text)))]
     content = json.loads(text)
     # Long lists of numbers would otherwise get all the blows.
     places = [path for path in leaves(content) if not path or path[-1] in range(3) or path[1:]]

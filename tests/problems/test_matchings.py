@@ -351,3 +351,35 @@ def test_large_assignments_are_decided_alike_dense_and_ragged(shape):
     mask[-1, ::2] = False
     np.testing.assert_array_equal(problem.solve(weights, mask)[:-1], problem.solve(weights)[:-1])
     np.testing.assert_array_equal(problem.solve(weights[2:3]), problem.solve(weights)[2:3])
+
+
+def test_a_product_of_weights_that_overflows_is_the_largest_float():
+    """A rule can multiply predictions of 1e100 by 1e300, and what it decides must be feasible."""
+    n = 14
+    frame = pl.DataFrame(
+        {
+            "batch": [0] * n * n,
+            "row": np.repeat(np.arange(n), n),
+            "column": np.tile(np.arange(n), n),
+            "pair": np.arange(n * n),
+            "score": np.full(n * n, 1e100),
+        }
+    )
+    data = outrule.Instances.from_table(
+        frame, instance="batch", item="pair", prediction="score", value_range=(0, 1e100)
+    )
+    rule = outrule.Multiplier(dict.fromkeys(range(n * n), 1e300), name="huge")
+    for problem in (
+        outrule.Assignment("row", "column"),
+        outrule.Matching.between("row", "column"),
+    ):
+        some = data
+        if isinstance(problem, outrule.Matching):
+            ends = frame.filter(pl.col("row") < pl.col("column"))
+            some = outrule.Instances.from_table(
+                ends, instance="batch", item="pair", prediction="score", value_range=(0, 1e100)
+            )
+        layout = problem.lay(some)
+        picks = rule.decide(some, problem, layout)
+        assert (picks >= 0).sum() == (n if isinstance(problem, outrule.Assignment) else n // 2)
+        assert problem.feasible(some.mark(picks), layout).all()

@@ -2,6 +2,7 @@
 
 import re
 from datetime import date
+from itertools import permutations
 
 import brute_force
 import numpy as np
@@ -283,3 +284,64 @@ def test_the_vectors_of_a_matroid_are_its_own():
     problem = outrule.LinearMatroid(vectors)
     vectors[1] = vectors[0]
     np.testing.assert_array_equal(problem.solve([[0.1, 0.2]]), [[True, True]])
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sets(st.integers(0, 5), min_size=1), min_size=1, max_size=6))
+def test_laminar_sets_are_those_of_which_any_two_are_nested_or_disjoint(sets):
+    pairs = [(one, other) for one in sets for other in sets]
+    laminar = all(one & other in (set(), one, other) for one, other in pairs)
+    try:
+        outrule.LaminarMatroid(6, [sorted(s) for s in sets], [1] * len(sets))
+    except ArgumentError:
+        assert not laminar
+    else:
+        assert laminar
+
+
+@pytest.mark.parametrize("k", [5, 2**31, 2**63 - 1])
+def test_a_capacity_beyond_all_items_takes_them_all(k):
+    weights = [[0.5, 0.25, 0.75]]
+    for problem in (
+        outrule.TopK(k),
+        outrule.PartitionMatroid([0, 0, 1], k),
+        outrule.LaminarMatroid(3, [[0, 1]], [k]),
+        outrule.Oracle(lambda weights: weights > 0, k),
+        outrule.LinearProblem([[1, 1, 1]], [3], k),
+    ):
+        assert problem.solve(weights).all(), problem
+
+
+@pytest.mark.parametrize(
+    "huge", [2**63, 10**30, 10**400, 10**5000], ids=["64", "e30", "e400", "e5000"]
+)
+def test_a_number_that_no_integer_of_the_machine_holds_is_refused(huge):
+    for make in (
+        lambda: outrule.TopK(huge),
+        lambda: outrule.PartitionMatroid([0, 0, 1], huge),
+        lambda: outrule.PartitionMatroid([0, 0, huge]),
+        lambda: outrule.LaminarMatroid(3, [[0, 1]], [huge]),
+        lambda: outrule.LaminarMatroid(huge, [[0, 1]], [1]),
+        lambda: outrule.TransversalMatroid(huge, [[0, 1]]),
+        lambda: outrule.Matching.complete(huge),
+        lambda: outrule.Assignment(huge, 2),
+        lambda: outrule.Assignment(2**20, 2**20),
+        lambda: outrule.Oracle(len, huge),
+        lambda: outrule.LinearProblem([[1]], [1], huge),
+        lambda: outrule.Rejection(huge),
+        lambda: outrule.DecisionCalibrator(
+            outrule.BestAction(), [outrule.Fixed(0)], random_state=huge
+        ).settings(),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            make()
+        assert len(str(caught.value)) < 600
+    with pytest.raises(ArgumentError, match="'k' argument of TopK must be an int below 2"):
+        outrule.TopK(huge)
+
+
+def test_more_vectors_may_look_independent_than_those_of_equal_weights():
+    close = [[1, 0, 0], [1, 0.4, 0], [1, 0.4, 0.4], [0, 0, 1]]
+    problem = outrule.LinearMatroid(close, tolerance=0.5)
+    for order in permutations([1.0, 2.0, 3.0, 4.0]):
+        assert 1 <= problem.solve([order]).sum() <= 3

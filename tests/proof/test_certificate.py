@@ -13,6 +13,7 @@ import outrule
 from letter import algorithm_one
 from outrule import Certificate, Instances, certify, worlds
 from outrule.errors import ArgumentError, DataError
+from sealing import reseal
 
 bounds = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "bounds.py"))
 
@@ -488,10 +489,12 @@ def test_the_text_reads_back_as_the_same_certificate(certificate):
 def test_text_that_is_no_certificate_is_refused(text):
     with pytest.raises(DataError):
         Certificate.from_json(text)
+    with pytest.raises(DataError):
+        Certificate.from_json(reseal(text))
 
 
 def test_another_format_is_named(certificate):
-    text = certificate.to_json().replace('"format": 1', '"format": 7')
+    text = reseal(certificate.to_json().replace('"format": 1', '"format": 7'))
     with pytest.raises(DataError, match="has format 7, and this version of outrule reads format 1"):
         Certificate.from_json(text)
 
@@ -500,14 +503,14 @@ def test_another_format_is_named(certificate):
 def test_what_is_no_finite_number_is_refused_in_place_of_one(certificate, number):
     text = certificate.to_json().replace(f'"gap": {certificate.gap!r}', f'"gap": {number}')
     assert text != certificate.to_json()
-    with pytest.raises(DataError, match="damaged"):
-        Certificate.from_json(text)
+    with pytest.raises(DataError, match="is not a certificate of outrule, or it is damaged"):
+        Certificate.from_json(reseal(text))
 
 
 def test_a_name_that_stands_twice_is_refused(certificate):
     text = certificate.to_json().replace('"verdict"', '"verdict": "pass",\n "verdict"')
-    with pytest.raises(DataError, match="damaged"):
-        Certificate.from_json(text)
+    with pytest.raises(DataError, match="'verdict' occurs twice"):
+        Certificate.from_json(reseal(text))
 
 
 def test_damaged_text_gives_a_data_error_and_nothing_else(certificate):
@@ -526,8 +529,11 @@ def test_damaged_text_gives_a_data_error_and_nothing_else(certificate):
             damaged = text[:start] + sign + text[start + 1 :]
         else:
             damaged = text[:start] + text[stop:] if stop % 2 else text[:stop] + text[start:]
+        if damaged != text:
+            with pytest.raises(DataError):
+                Certificate.from_json(damaged)
         try:
-            again = Certificate.from_json(damaged)
+            again = Certificate.from_json(reseal(damaged))
         except DataError:
             refused += 1
         else:  # a digit changed, say: still a whole certificate, for verify to judge

@@ -22,6 +22,7 @@ from outrule import (
     multipliers,
 )
 from outrule.rules.rules import check_rules, to_picks
+from sealing import reseal
 
 PREDICTIONS = np.array([[0.5, 0.4, 0.3], [0.1, 0.2, 0.6], [0.3, 0.3, 0.3]])
 MASK = np.array([[True, True, True], [True, False, True], [False, True, True]])
@@ -664,7 +665,7 @@ def test_a_model_file_with_a_hostile_text_is_refused(tmp_path, hostile):
     outrule.DecisionCalibrator(BestAction(), TEXT_RULES).fit(table(frame=CARS)).save(path)
     content = json.loads(path.read_text())
     content["rules"][0]["function"] = hostile
-    path.write_text(json.dumps(content))
+    path.write_text(reseal(content))
     with pytest.raises(DataError, match="is not a model file of outrule, or it is damaged"):
         outrule.load(path)
 

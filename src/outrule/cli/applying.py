@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrule.cli.files import MODEL, check_output, open_files
+from outrule.cli.files import KEY, MODEL, check_output, open_files, open_key
 from outrule.cli.talking import say, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
@@ -27,7 +27,12 @@ FORCE = Annotated[bool, typer.Option("--overwrite", help="Replace a column of th
 
 
 def predict(
-    model: MODEL, table: TABLE, output: FILE, column: NAME = "calibrated", overwrite: FORCE = False
+    model: MODEL,
+    table: TABLE,
+    output: FILE,
+    column: NAME = "calibrated",
+    overwrite: FORCE = False,
+    key: KEY = None,
 ) -> None:
     """Add calibrated predictions to a table.
 
@@ -39,7 +44,7 @@ def predict(
     cat today.csv | outrule predict model.json - -o - | head
     """
     with waiting("predicting"):
-        fitted, frame, instances = _open(model, table, output, column, overwrite)
+        fitted, frame, instances = _open(model, table, output, column, overwrite, key)
         calibrated = instances.origin.restore(fitted.predict(instances), None)
         filled = frame.with_columns(calibrated.alias(column))
     _write(filled, output, f"{count(filled.height, 'row')}, column {column!r} added")
@@ -52,6 +57,7 @@ def decide(
     column: NAME = "chosen",
     overwrite: FORCE = False,
     only: Annotated[bool, typer.Option("--only", help="Write only the chosen rows.")] = False,
+    key: KEY = None,
 ) -> None:
     """Decide every instance of a table.
 
@@ -63,7 +69,7 @@ def decide(
     outrule decide model.json today.csv --only -o chosen.csv
     """
     with waiting("deciding"):
-        fitted, frame, instances = _open(model, table, output, column, overwrite)
+        fitted, frame, instances = _open(model, table, output, column, overwrite, key)
         marks = instances.origin.restore(instances.mark(fitted.pick(instances)), None)
         filled = frame.with_columns(marks.alias(column))
         chosen = filled.filter(filled[column])
@@ -72,12 +78,12 @@ def decide(
 
 
 def _open(
-    model: str, table: str, output: str, column: str, overwrite: bool
+    model: str, table: str, output: str, column: str, overwrite: bool, key: str | None
 ) -> tuple[Model, pl.DataFrame, Instances]:
-    check_output(output, (model, table), is_table=True)
+    check_output(output, (model, table, *([key] if key else [])), is_table=True)
     if not column:
         raise DataError("--column is empty: give the column a name.")
-    fitted, frame, instances = open_files(model, table, outcome=False)
+    fitted, frame, instances = open_files(model, table, outcome=False, key=open_key(key))
     if column in frame.columns and not overwrite:
         words = "choose another with --column, or use --overwrite"
         raise DataError(f"the table already has a column {column!r}: {words}.")

@@ -11,7 +11,7 @@ import typer
 
 from outrule.cli.talking import say
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_special, open_output
+from outrule.files import STANDARD, follow_links, is_special, open_output
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from outrule.model.model import Model
 
 MODEL = Annotated[str, typer.Argument(help="A model file that `outrule fit` wrote.")]
+KEY = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Secret key: files read must be signed with it."),
+]
 
 
 def check_output(
@@ -33,7 +37,7 @@ def check_output(
     path = Path(output)
     if path.is_dir():
         raise DataError(f"{output} is a folder: name a file inside it.")
-    if not path.resolve().parent.is_dir():
+    if not follow_links(path).parent.is_dir():
         raise DataError(f"the folder {path.parent} does not exist: create it first.")
     for given in inputs:
         if given != STANDARD and path.exists() and Path(given).exists() and path.samefile(given):
@@ -55,11 +59,20 @@ def finish(text: str, output: str | None, shown: str, *, as_json: bool, then: st
         say(f"wrote {output}{then}")
 
 
-def open_files(path: str, *tables: str, outcome: bool) -> tuple[Model, pl.DataFrame, Instances]:
+def open_key(path: str | None) -> bytes | None:
+    """The bytes of a key file, if there is one."""
+    from outrule.model.documents import read_key
+
+    return None if path is None else read_key(path)
+
+
+def open_files(
+    path: str, *tables: str, outcome: bool, key: bytes | None = None
+) -> tuple[Model, pl.DataFrame, Instances]:
     """A model, a table (or some, one below the other), and its instances, read as in training."""
     from outrule.data.instances import Instances
 
-    model = _open_model(path)
+    model = _open_model(path, key)
     assert model.columns is not None
     frame = _read_tables(tables, model.columns.instance)
     names, kept = model.columns, frame
@@ -95,12 +108,12 @@ def _read_tables(tables: Sequence[str], instance: str) -> pl.DataFrame:
     return frame
 
 
-def _open_model(path: str) -> Model:
+def _open_model(path: str, key: bytes | None) -> Model:
     """A model that knows its columns and needs no Python function."""
     from outrule.model.codec import FunctionNeededError, load_model
 
     try:
-        model = load_model(path)
+        model = load_model(path, key=key)
     except FunctionNeededError as error:
         raise DataError(
             f"{path} needs the Python function of {error.name!r}, which the command line does not "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import outrule
-from outrule.cli.files import check_output, finish
+from outrule.cli.files import check_output, finish, open_key
 from outrule.cli.talking import drawn, printable, say, waiting
 from outrule.files import STANDARD
 from outrule.words import Figures, count
@@ -31,6 +31,9 @@ def fit(
         typer.Option(min=0, help="Fit this many more times, and say how many decisions change."),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
+    key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Sign the model with this secret key.")
+    ] = None,
 ) -> None:
     """Calibrate predictions against rules.
 
@@ -56,7 +59,8 @@ def fit(
     (plain, best_rule and calibrated: means per instance of this table) and warnings; with
     --refits also stability (share_changed, value_spread, n_refits).
     """
-    check_output(output, (table, spec), as_json=as_json)
+    check_output(output, (table, spec, *([key] if key else [])), as_json=as_json)
+    secret = open_key(key)
     with waiting("calibrating"):
         from outrule.model.codec import to_text
 
@@ -72,7 +76,7 @@ def fit(
         shown += f"\n{stability}"
     shown = json.dumps(summary, indent=1) if as_json else shown
     then = f". Next: outrule certify {output} LATER_TABLE -o certificate.json"
-    finish(to_text(model), output, shown, as_json=as_json, then=then)
+    finish(to_text(model, secret), output, shown, as_json=as_json, then=then)
 
 
 def _fit(table: str, spec: str, epsilon: float | None) -> tuple[Model, Instances]:

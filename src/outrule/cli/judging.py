@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import outrule
-from outrule.cli.files import MODEL, check_output, finish, open_files
+from outrule.cli.files import KEY, MODEL, check_output, finish, open_files, open_key
 from outrule.cli.talking import drawn, printable, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
@@ -51,6 +51,7 @@ def certify(
     max_weight: MOST = None,
     previous: EARLIER = None,
     as_json: JSON = False,
+    key: KEY = None,
 ) -> None:
     """Judge a model on data it has not seen.
 
@@ -72,13 +73,15 @@ def certify(
     exit code 3: inconclusive; the output says how many observations would decide it
     exit code 2: bad input
     """
-    check_output(output, (model, *table, previous or ""), as_json=as_json)
+    check_output(output, (model, *table, previous or "", key or ""), as_json=as_json)
     if len(table) > 1 and previous is None:
         raise DataError("several tables are for --continue CERTIFICATE: give one, or that too.")
+    secret = open_key(key)
     with waiting("certifying"):
-        fitted, _, found = _certify(model, table, confidence, max_weight, previous)
+        fitted, _, found = _certify(model, table, confidence, max_weight, secret, previous)
         shown = _shown(fitted, found, err=output == STANDARD)
-    finish(found.to_json(), output, found.to_json() if as_json else shown, as_json=as_json)
+    text = found.to_json(secret)
+    finish(text, output, text if as_json else shown, as_json=as_json)
     raise typer.Exit(EXIT[found.verdict])
 
 
@@ -89,6 +92,7 @@ def report(
     confidence: LEVEL = 0.95,
     max_weight: MOST = None,
     as_json: JSON = False,
+    key: KEY = None,
 ) -> None:
     """Write an HTML page about a model.
 
@@ -103,9 +107,10 @@ def report(
     """
     if output is None and not as_json:
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
-    check_output(output, (model, table), as_json=as_json)
+    check_output(output, (model, table, *([key] if key else [])), as_json=as_json)
+    secret = open_key(key)
     with waiting("writing the report"):
-        fitted, instances, found = _certify(model, [table], confidence, max_weight)
+        fitted, instances, found = _certify(model, [table], confidence, max_weight, secret)
         summary = outrule.summarise(fitted, instances, found)
         page = outrule.report(summary, model=_file_name(model), table=_file_name(table))
         shown = _shown(fitted, found, err=output == STANDARD)
@@ -117,21 +122,22 @@ def _certify(
     tables: list[str],
     confidence: float,
     max_weight: float | None,
+    key: bytes | None,
     previous: str | None = None,
 ) -> tuple[Model, Instances, Certificate]:
     from outrule.proof import certificate
 
-    earlier = None if previous is None else _open_certificate(previous)
-    fitted, _, instances = open_files(model, *tables, outcome=True)
+    earlier = None if previous is None else _open_certificate(previous, key)
+    fitted, _, instances = open_files(model, *tables, outcome=True, key=key)
     found = certificate.certify(
         fitted, instances, confidence=confidence, max_weight=max_weight, previous=earlier
     )
     return fitted, instances, found
 
 
-def _open_certificate(path: str) -> Certificate:
+def _open_certificate(path: str, key: bytes | None) -> Certificate:
     try:
-        return outrule.Certificate.from_json(Path(path).read_text(encoding="utf-8"))
+        return outrule.Certificate.from_json(Path(path).read_text(encoding="utf-8"), key)
     except ValueError as error:
         raise DataError(f"{path}: {error}") from None
 

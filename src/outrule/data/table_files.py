@@ -5,8 +5,9 @@ import io
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from enum import Enum
 from os import PathLike
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import IO
 
 import polars as pl
 
+from outrule.data.table_sizes import FAULTS, arrow_bytes, check_memory, parquet_bytes
 from outrule.errors import DataError
 from outrule.files import STANDARD, is_special, open_output
 from outrule.words import count
@@ -68,6 +70,7 @@ def read_table(path: str | PathLike[str]) -> pl.DataFrame:
         with Path(path).open("rb") as file:
             kind = table_kind(path)
             if kind is not Kind.PARQUET:
+                check_memory(os.fstat(file.fileno()).st_size, name)
                 return _parse(file.read(), kind, name)
             _check_start(file.read(8), kind, name)
         return _parse_binary(Path(path), kind, name)  # by its path: it need not be in memory twice
@@ -125,18 +128,58 @@ def _check_start(start: bytes, kind: Kind, name: str) -> None:
 def _parse_binary(source: Path | bytes, kind: Kind, name: str) -> pl.DataFrame:
     """Parquet or Arrow; whatever Polars says about a damaged file becomes one DataError."""
     try:
-        if kind is Kind.PARQUET:
-            return pl.read_parquet(source, glob=False, hive_partitioning=False)
-        assert isinstance(source, bytes)
-        is_file = source.startswith(b"ARROW1")
-        return pl.read_ipc(source) if is_file else pl.read_ipc_stream(source)
+        check_memory(_unpacked_size(source, kind), name)
+        with _quiet_panics():
+            if kind is Kind.PARQUET:
+                return pl.read_parquet(source, glob=False, hive_partitioning=False)
+            assert isinstance(source, bytes)
+            is_file = source.startswith(b"ARROW1")
+            return pl.read_ipc(source) if is_file else pl.read_ipc_stream(source)
+    except DataError:
+        raise
     except pl.exceptions.DuplicateError:
         raise DataError(f"{name} has two columns of the same name: rename or drop one.") from None
-    except (OSError, ValueError, *POLARS_ERRORS) as error:
+    except (OSError, MemoryError, *FAULTS, *POLARS_ERRORS) as error:
         raise DataError(
             f"{name} is not a valid {kind.value} file, or it is damaged or cut short "
             f"({_reason(error)}). Write it again."
         ) from None
+
+
+def _unpacked_size(source: Path | bytes, kind: Kind) -> int:
+    if kind is Kind.ARROW:
+        assert isinstance(source, bytes)
+        return arrow_bytes(source)
+    with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8))
+        length = int.from_bytes(file.read(4), "little")
+        if file.read(4) != b"PAR1" or length > size - 12:
+            raise ValueError("its end is missing")
+        file.seek(size - 8 - length)
+        return parquet_bytes(file.read(length))
+
+
+@contextmanager
+def _quiet_panics() -> Iterator[None]:
+    """Hold back what Rust prints on standard error when Polars panics, for an error says it."""
+    try:
+        terminal = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+            kept.seek(0)
+        except BaseException:
+            kept.seek(0, os.SEEK_END)
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            with suppress(OSError), os.fdopen(terminal, "wb") as stream:
+                stream.write(kept.read())
 
 
 def _parse_csv(data: bytes, kind: Kind, name: str) -> pl.DataFrame:

@@ -234,9 +234,13 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         values = np.add.reduceat(outcome * marks, instances.offsets[:-1])
         return float(np.average(values, weights=instances.weight))
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file, as JSON; :func:`outrule.load` reads it."""
-        codec.save(self._fitted(), path)
+    def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
+        """Write the model to a file, as JSON; :func:`outrule.load` reads it.
+
+        With a key (bytes, at least 16), it is signed: HMAC-SHA256, a secret shared by writer and
+        reader.
+        """
+        codec.save(self._fitted(), path, key)
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
@@ -332,14 +336,19 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
 
 
 def load(
-    path: str | PathLike[str], *, functions: Mapping[str, Callable[..., Any]] | None = None
+    path: str | PathLike[str],
+    *,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    key: bytes | None = None,
 ) -> DecisionCalibrator:
-    """Read a model file.
+    """Read a model file; its content must match its digest.
 
     Parameters
     ----------
     functions : mapping, needed where the model has functions of yours
         By the name of the rule, or of the problem's argument (``"function"``, ``"independent"``).
         They are never stored.
+    key : bytes, optional
+        The file must be signed with this key: see :meth:`DecisionCalibrator.save`.
     """
-    return DecisionCalibrator.from_model(codec.load_model(path, functions))
+    return DecisionCalibrator.from_model(codec.load_model(path, functions, key))

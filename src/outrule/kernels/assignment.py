@@ -11,7 +11,7 @@ from outrule.kernels.assignment_dp import (
     assign_ragged_by_subsets,
     subset_work,
 )
-from outrule.kernels.picking import LARGEST
+from outrule.kernels.picking import LARGEST, capped
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -151,8 +151,9 @@ def assign_ragged_by_paths(
         item[:] = -1
         for k in range(offsets[i], offsets[i + 1]):
             cell = row[k] * columns + column[k]
-            if weights[k] > profit[cell]:
-                profit[cell] = weights[k]
+            weight = capped(weights[k])
+            if weight > profit[cell]:
+                profit[cell] = weight
                 item[cell] = k - offsets[i]
         width = _padded(large)
         cost = all_cost[: small * width].reshape((small, width))

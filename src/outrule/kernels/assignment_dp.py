@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from outrule.kernels.picking import insert_ascending
+from outrule.kernels.picking import capped, insert_ascending
 from outrule.kernels.vectors import (
     CUBE,
     LANE_BLOCK,
@@ -126,8 +126,9 @@ def assign_ragged_by_subsets(
                 for k in range(offsets[i], offsets[i + 1]):
                     inner, outer = (column[k], row[k]) if tall else (row[k], column[k])
                     place = (inner * large + lead + outer) * LANES + lane
-                    if weights[k] > profit[place]:
-                        profit[place] = weights[k]
+                    weight = capped(weights[k])
+                    if weight > profit[place]:
+                        profit[place] = weight
                         item_of[place] = k - offsets[i]
             _solve(best, profit, cells, choices, used)
             for lane in range(used):

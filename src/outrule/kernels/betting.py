@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 CAP = 0.9  # the largest share of the capital that one bet can lose
 LARGE = 1e100  # beyond it a capital is rescaled
 CLOSE = 2.0**-42  # width of the last bracket; ratios are between 0 and 1
+TINY = 1e-300  # a variance that is not zero
 STEPS = 200  # of the search for the root; about ten are needed
 
 
@@ -36,7 +37,7 @@ def stakes(
         if sum_w > 0:
             ratio = sum_d / sum_w
             squares = max(sum_dd - 2 * ratio * sum_dw + ratio * ratio * sum_ww, 0.0)
-            prior = 0.25 * sum_ww / i
+            prior = max(0.25 * sum_ww / i, TINY)
         found[i] = np.sqrt(2.0 * (i + 1) / (planned[i] * (prior + squares)))
         sum_d += value[i]
         sum_w += weight[i]
@@ -98,24 +99,28 @@ def lower_bound(
     falls, at the cap as ``(d - s w) / s`` does. So there is one such s; it is bracketed around the
     normal approximation, then found by the regula falsi (Illinois).
     """
+    if not weight.sum() > 0:
+        return 0.0
     stake = np.sqrt(log_level) * stake
     ratio = value.sum() / weight.sum()
     spread = np.sqrt(np.sum((value - ratio * weight) ** 2))
     step = np.sqrt(2 * log_level) * spread / weight.sum() + 1.0 / len(value)
+    if not np.isfinite(step):  # nothing can be said of numbers that are none
+        return 0.0
     low, high, at_low, at_high = 0.0, 1.0, np.inf, -log_level  # nothing is won against s = 1
-    s, step = ratio - step, 0.1 * step
-    while True:  # one end of the bracket is not tried yet
+    s, step, is_low = ratio - step, 0.1 * step, False
+    for _ in range(STEPS):  # one end of the bracket is not tried yet
         s = min(max(s, 0.0), 1.0)
         at_s = log_capital(value, weight, stake, s, np.inf)[0] - log_level
         if at_s >= 0:
-            low, at_low = s, at_s
+            low, at_low, is_low = s, at_s, True
             s += step
         elif s == 0:
             return 0.0
         else:
             high, at_high = s, at_s
             s -= step
-        if at_low < np.inf and (high < 1 or s >= 1):
+        if is_low and (high < 1 or s >= 1):
             break
         step *= 4
     last = 0

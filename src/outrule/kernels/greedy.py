@@ -164,7 +164,7 @@ def _top(items: Floats, capacity: int, scratch: Scratch, picks: Positions) -> No
         count = 0
         for j in range(items.size):
             weight = items[j]
-            if weight <= 0.0 or (count == capacity and weight <= key[count - 1]):
+            if not weight > 0.0 or (count == capacity and weight <= key[count - 1]):  # or NaN
                 continue
             place = count if count < capacity else count - 1
             count = min(count + 1, capacity)

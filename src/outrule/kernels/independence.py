@@ -83,14 +83,15 @@ def linear_ragged(
     picks: Positions,
 ) -> None:
     """Greedy over items whose vectors, ``vectors[e]``, are linearly independent over the reals."""
-    dimension = vectors.shape[1]
-    basis = np.empty((dimension, dimension))
-    pivots = np.empty(dimension, np.int64)
+    # Rounding can make more vectors look independent than others of them did.
+    most = min(vectors.shape[1], picks.shape[1])
+    basis = np.empty((most, vectors.shape[1]))
+    pivots = np.empty(most, np.int64)
     for i in range(len(offsets) - 1):
         start, rank = offsets[i], 0
-        chosen = np.empty(dimension, np.int64)
+        chosen = np.empty(most, np.int64)
         for position in heaviest_first(weights[start : offsets[i + 1]]):
-            if rank == dimension:
+            if rank == most:
                 break
             rest = vectors[item[start + position]].copy()
             limit = tolerance * np.abs(rest).max()

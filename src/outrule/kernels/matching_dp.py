@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from outrule.kernels.picking import insert_ascending, scaled
+from outrule.kernels.picking import capped, insert_ascending, scaled
 from outrule.kernels.vectors import LANES, empty_rows, load_lanes, store_best_sum
 
 # Enough for the sum of the largest floats of any matching to stay finite.
@@ -211,8 +211,9 @@ def _load_ragged(
     for item in range(len(weights)):
         if u[item] != v[item]:
             place = _pair_row(u[item], v[item], n_vertices) * LANES + lane
-            if weights[item] > rows[place]:
-                rows[place] = weights[item]
+            weight = capped(weights[item])
+            if weight > rows[place]:
+                rows[place] = weight
                 items[place] = item
 
 

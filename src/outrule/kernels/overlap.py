@@ -15,6 +15,15 @@ BITS = 63
 
 
 @njit(nogil=True, cache=True)
+def largest(sizes: Integers) -> int:
+    """The largest of some sizes, 0 if there are none."""
+    most = 0
+    for size in sizes:
+        most = max(most, size)
+    return most
+
+
+@njit(nogil=True, cache=True)
 def overlap_single(picks: Picks, own: Picks, shared: Integers) -> None:
     """Add to shared[r] how often picks[r, 0, i] equals own[0, i]."""
     n_rules, _, n = picks.shape
@@ -56,7 +65,7 @@ def overlap_masks(picks: Picks, own: Picks, shared: Integers) -> None:
 def overlap_sets(picks: Picks, own: Picks, sizes: Integers, shared: Integers) -> None:
     """The same for sets of any number of items; sizes[i] is how many instance i offers."""
     n_rules, k, n = picks.shape
-    marks = np.zeros(sizes.max() + 1, dtype=np.int64)
+    marks = np.zeros(largest(sizes) + 1, dtype=np.int64)
     for i in range(n):
         for j in range(k):
             if own[j, i] < sizes[i]:
@@ -77,7 +86,7 @@ def overlap_changes(
 ) -> None:
     """Bring shared from the decisions ``before`` to ``after``, which differ where ``changed``."""
     n_rules, k, _ = picks.shape
-    marks = np.zeros(sizes.max() + 1, dtype=np.int64)
+    marks = np.zeros(largest(sizes) + 1, dtype=np.int64)
     for i in changed:
         for j in range(k):
             if before[j, i] < sizes[i]:

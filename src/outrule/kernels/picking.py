@@ -13,8 +13,16 @@ LARGEST = float(np.finfo(np.float64).max)
 
 @njit(nogil=True, cache=True)
 def scaled(weights: NDArray[np.float64], scale: NDArray[np.float64], item: int) -> float:
-    """The weight of an item; a product that overflows counts as the largest float."""
-    return min(float(weights[item] * scale[item]), LARGEST)
+    """The weight of an item; what overflows counts as the largest float, NaN as nothing."""
+    return capped(weights[item] * scale[item])
+
+
+@njit(nogil=True, cache=True)
+def capped(weight: float) -> float:
+    """A weight that is finite from above, so that differences of weights are numbers."""
+    if weight > LARGEST:
+        return LARGEST
+    return weight if weight == weight else 0.0
 
 
 @njit(nogil=True, cache=True)

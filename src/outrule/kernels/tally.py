@@ -285,7 +285,11 @@ def patch_best(
                 start, stop = offsets[i], offsets[i + 1]
                 if rule >= 0:
                     position = np.int64(picks[rule, 0, i])
+                    if position >= stop - start:
+                        continue
                     place, group = start + position, int(position // ITEM_GROUP)
+                elif start == stop:
+                    continue
                 else:
                     tops, group = most[i - first], 0
                     largest = tops[0]
@@ -293,7 +297,7 @@ def patch_best(
                         group = other if tops[other] > largest else group
                         largest = tops[other] if tops[other] > largest else largest
                     place = start + group * ITEM_GROUP
-                    while prediction[place] != largest:
+                    while place < stop - 1 and prediction[place] != largest:  # NaN equals nothing
                         place += 1
                 before = prediction[place]
                 after = min(max(before + step, low), high)

@@ -6,15 +6,14 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, PositiveInt, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 import outrule
 from outrule import theory
@@ -28,9 +27,9 @@ from outrule.calibration.piecewise import POOLED
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
-from outrule.files import write_text
+from outrule.files import read_limited, write_text
 from outrule.model import value as values
-from outrule.model.documents import STRICT, damaged, read_document
+from outrule.model.documents import STRICT, damaged, read_document, seal
 from outrule.model.model import Model
 from outrule.model.settings import Settings
 from outrule.model.value import Value
@@ -40,6 +39,7 @@ from outrule.rules import rules
 from outrule.rules.rules import Rule
 
 FORMAT = 1
+LARGEST_FILE = 256 << 20  # bytes
 KINDS: dict[str, type] = {
     name: kind
     for module in (one_item, matroids, matchings, given, rules, check, isotonic, cross_fit, values)
@@ -51,12 +51,15 @@ PARAMETERS = [field.name for field in fields(Settings)]
 
 Functions = Mapping[str, Callable[..., Any]]
 Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1, lt=2**31)]
 Numbers = Annotated[tuple[float, ...], Field(min_length=1)]
 
 
 ItemCurves = tuple[tuple[str | bool | int | float | None, Numbers, Numbers], ...]
 MOST_MEMBERS = 1 << 10
 MOST_POINTS = 255
+MOST_ROUNDS = 1 << 20
+MOST_TEXT = 4_000_000  # characters of all expressions together, as in a spec
 
 
 class FunctionNeededError(DataError):
@@ -96,8 +99,8 @@ class ModelFile(BaseModel):
     rivals: tuple[str, ...] = ()
     value: dict[str, Any] | None = None
     tolerance: Positive
-    k: PositiveInt
-    n_items: PositiveInt | None
+    k: Count
+    n_items: Count | None
     value_range: tuple[float, float]
     columns: ColumnNames | None
     feature_names: tuple[str, ...] | None
@@ -118,7 +121,7 @@ class ModelFile(BaseModel):
         n_tests, is_cross_fit = n_rules + len(self.rivals), self._is_cross_fit
         claims = {
             "rule_values": len(self.rule_values) == n_rules,
-            "patches": all(-1 <= patch.test < n_tests for patch in self.patches),
+            "patches": all(self._is_patch(patch, n_tests) for patch in self.patches),
             "feature_names": self.feature_names is None or len(self.feature_names) == len(items),
             "columns": self.columns is None
             or (self.n_items is None and self.has_start == (self.columns.start is not None)),
@@ -135,10 +138,15 @@ class ModelFile(BaseModel):
     def _is_cross_fit(self) -> bool:
         return self.start is not None and self.start.get("kind") == CrossFit.__name__
 
+    def _is_patch(self, patch: Patch, n_tests: int) -> bool:
+        low, high = self.value_range
+        # The longest step is that of two classes, on the simplex: twice the width.
+        return -1 <= patch.test < n_tests and abs(patch.step) <= 2.001 * (high - low)
+
     def _is_member(self, member: MemberFile, n_tests: int) -> bool:
         return (member.start is None or self._are_item_curves(member.start)) and all(
             -1 <= patch.test < n_tests
-            and 1 <= len(patch.x) <= MOST_POINTS
+            and len(patch.x) <= MOST_POINTS
             and self._is_curve(patch.x, patch.y)
             for patch in member.patches
         )
@@ -152,32 +160,38 @@ class ModelFile(BaseModel):
 
     def _is_curve(self, x: tuple[float, ...], y: tuple[float, ...]) -> bool:
         low, high = self.value_range
-        ascending = all(first <= second for row in (x, y) for first, second in pairwise(row))
-        inside = low <= min(*x, *y) and max(*x, *y) <= high
-        return len(x) == len(y) and ascending and inside
+        if not len(x) == len(y) > 0:
+            return False
+        points = np.array((x, y))
+        inside = low <= points.min() and points.max() <= high
+        return bool(inside and (points[:, 1:] >= points[:, :-1]).all())
 
 
-def save(model: Model, path: str | PathLike[str]) -> None:
+def save(model: Model, path: str | PathLike[str], key: bytes | None = None) -> None:
     """Write the model atomically: the file is complete, or it does not exist."""
-    write_text(Path(path), to_text(model))
+    write_text(Path(path), to_text(model, key))
 
 
-def load_model(path: str | PathLike[str], functions: Functions | None = None) -> Model:
+def load_model(
+    path: str | PathLike[str], functions: Functions | None = None, key: bytes | None = None
+) -> Model:
     """Read a model file; ``functions`` are those of the caller that the model needs, by name."""
+    data, words = read_limited(path, LARGEST_FILE), {"name": str(path), "noun": "model file"}
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        file = read_document(ModelFile, text, FORMAT, name=str(path), noun="model file")
-        return _model(file, functions or {})
+        text = data.decode("utf-8")
+        return _model(read_document(ModelFile, text, FORMAT, **words, key=key), functions or {})
     except DataError:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
-        raise damaged(str(path), "model file", error) from error
+        raise damaged(**words, error=error) from error
 
 
-def to_text(model: Model) -> str:
-    """The model as JSON, with a line for every rule, patch, round and curve."""
-    parts = (f"{_line(name)}: {_lines(value)}" for name, value in describe(model).items())
-    return "{\n" + ",\n".join(parts) + "\n}\n"
+def to_text(model: Model, key: bytes | None = None) -> str:
+    """The model as JSON, with a line for every rule, patch, round and curve, and its digest."""
+    content = describe(model)
+    _check_sizes(content["patches"], content["history"], content["rules"])
+    parts = (f"{_line(name)}: {_lines(value)}" for name, value in content.items())
+    return seal("{\n" + ",\n".join(parts) + "\n}\n", key)
 
 
 def fingerprint(model: Model, library: str = outrule.__version__) -> str:
@@ -232,6 +246,7 @@ def check_item_names(names: Iterable[Any]) -> None:
 
 
 def _model(file: ModelFile, functions: Functions) -> Model:
+    _check_sizes(file.patches, file.history, file.rules)
     kinds: dict[str, Any] = {
         "problem": Problem,
         "check": check.Check,
@@ -275,6 +290,17 @@ def _model(file: ModelFile, functions: Functions) -> Model:
     )
 
 
+def _check_sizes(
+    patches: Sequence[Any], history: Sequence[Any], rules: Sequence[dict[str, Any]]
+) -> None:
+    """Raise where reading the file would take too long, before it is written as well."""
+    if max(len(patches), len(history)) > MOST_ROUNDS:
+        raise DataError(f"a model file has at most {MOST_ROUNDS:,} patches and rounds.")
+    texts = (rule.get("function") for rule in rules)
+    if sum(len(text) for text in texts if isinstance(text, str)) > MOST_TEXT:
+        raise DataError(f"the rules of a model file have at most {MOST_TEXT:,} characters in all.")
+
+
 def _encode(value: Any) -> Any:
     """A problem, a rule or an option as its kind and its arguments; anything else as it is."""
     if isinstance(value, tuple):
@@ -313,6 +339,8 @@ def _decode(content: dict[str, Any], expected: Any, functions: Functions) -> Any
     if not issubclass(kind, expected):
         words = getattr(expected, "__name__", str(expected))
         raise ValueError(f"{kind.__name__} is no {words}")
+    if kind is given.LinearProblem and content.get("k") is None:
+        raise ValueError("LinearProblem has no k")  # to find it could take hours
     arguments = {
         name: _value(value, str(content.get("name", name)), functions)
         for name, value in content.items()
@@ -326,8 +354,13 @@ def _value(value: Any, name: str, functions: Functions) -> Any:
         return tuple(value)
     if not isinstance(value, dict):
         return value
-    if "pairs" in value:
-        return dict(value["pairs"])
+    if set(value) == {"pairs"}:
+        table = dict(value["pairs"])
+        if len(table) != len(value["pairs"]):
+            raise ValueError(f"{name}: a key occurs twice")
+        return table
+    if set(value) != {"function"}:
+        raise ValueError(f"{name}: {', '.join(value) or 'nothing'} where a function is expected")
     if name not in functions:
         raise FunctionNeededError(name)
     return functions[name]

@@ -185,7 +185,7 @@ def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Mo
     tolerance = math.nan  # until the data are known
     if settings.epsilon is not None:
         tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio)
-        _check_tolerance(tolerance, layout.k, settings, instances)
+        _check_tolerance(tolerance, layout.k, settings.epsilon, instances)
     # The curves are kept in any case: the certificate compares with isotonic regression.
     isotonic = settings.start if isinstance(settings.start, Isotonic) else Isotonic()
     return Model(
@@ -208,11 +208,11 @@ def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Mo
     )
 
 
-def _check_tolerance(tolerance: float, k: int, settings: Settings, instances: Instances) -> None:
+def _check_tolerance(tolerance: float, k: int, epsilon: float, instances: Instances) -> None:
     """Raise where the paper's step, tolerance / (2 k), would be lost in the rounding of values."""
     ends = instances.value_range
     least = 4 * k * float(np.spacing(max(map(abs, ends))))
     if tolerance < least:
-        words = f"at least {settings.epsilon * least / tolerance:.2g} for values as far from zero"
+        words = f"at least {epsilon * least / tolerance:.2g} for values as far from zero"
         expected = f"{words} as ({ends[0]:g}, {ends[1]:g}): subtract a constant from them"
-        raise refuse_argument(settings.epsilon, "epsilon", OWNER, expected)
+        raise refuse_argument(epsilon, "epsilon", OWNER, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +17,10 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from outrule.errors import ArgumentError, DataError
 from outrule.model.documents import STRICT
 
-LARGEST_FILE = 10_000_000  # bytes
+LARGEST_FILE = 4_000_000  # bytes
+# Python's reader takes memory and time quadratic in the parts of a dotted key; a spec has two.
+_PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+MANY_PARTS = re.compile(rf"(?:{_PART}[ \t]*+\.[ \t]*+){{32}}")
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 100
 
@@ -111,7 +115,10 @@ def load_toml(path: str | PathLike[str]) -> dict[str, Any]:
         size = file.stat().st_size
         if size > LARGEST_FILE:
             raise DataError(f"{path} has {size:,} bytes. A spec has at most {LARGEST_FILE:,}.")
-        return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
+        text = file.read_bytes().decode("utf-8-sig")
+        if MANY_PARTS.search(text):
+            raise DataError(f"{path} has a key of dozens of parts, and a spec has none.")
+        return tomllib.loads(text)
     except DataError:
         raise
     except UnicodeDecodeError as error:

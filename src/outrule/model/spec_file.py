@@ -141,8 +141,8 @@ class _FitSection(Section):
     size: Whole | None = Field(None, description="a whole number")
     step: Annotated[str, one_of(STEPS)] = Field("line search", description=among(STEPS))
     start: Annotated[str | None, one_of(STARTS)] = Field(None, description=among(STARTS))
-    max_rounds: int | None = Field(None, ge=1, description="a whole number, at least 1")
-    random_state: int | None = Field(None, ge=0, description="a whole number, at least 0")
+    max_rounds: int | None = Field(None, ge=1, lt=2**63, description="a whole number, at least 1")
+    random_state: int | None = Field(None, ge=0, lt=2**63, description="a whole number, at least 0")
     rivals: list[Annotated[str, one_of(RIVALS)]] | None = Field(
         None, max_length=len(RIVALS), description=f"a list of some of {', '.join(RIVALS)}"
     )

@@ -17,6 +17,7 @@ from outrule.types import Booleans, Floats, Integers, Picks
 
 SMALL_BATCH = 1 << 15  # weights that are not worth a second thread, nor a second call
 LANES = 32  # kernels decide so many instances side by side
+MOST_ITEMS = 1 << 24  # that a problem can have of its own
 
 Scale = Floats | None  # multipliers of the items, (m,)
 Arrays = dict[str, NDArray[Any]]  # by name
@@ -293,7 +294,7 @@ class Problem(ABC):
             array = np.array(getattr(self, name), dtype=dtype)
             if array.size and good(array):
                 return array
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
         raise refuse_argument(getattr(self, name), name, type(self).__name__, expected)
 
@@ -303,6 +304,11 @@ class Problem(ABC):
             return right and np.isfinite(array).all()
 
         return self._check_array(name, f"a finite array of shape {shape}", good, np.float64)
+
+
+def largest_offer(instances: Instances) -> int:
+    """The most items that an instance offers, at least 1: no decision has more."""
+    return max(1, int(np.diff(instances.offsets).max(initial=0)))
 
 
 def count_marks(marks: Booleans, offsets: Integers) -> Integers:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.problems.contract import Layout, Problem, Scale, count_marks
+from outrule.problems.contract import Layout, Problem, Scale, count_marks, largest_offer
 from outrule.types import Booleans, Floats, Picks
 
 TINIEST = float(np.finfo(np.float64).tiny)
@@ -95,7 +95,8 @@ class LinearProblem(OneByOne):
 
     def lay(self, instances: Instances) -> Layout:
         item = {"item": self._item_numbers(instances, np.shape(self.A)[1])}
-        return Layout.of(instances, self.k or 1, item, width=instances.width)
+        k = min(self.k or 1, largest_offer(instances))
+        return Layout.of(instances, k, item, width=instances.width)
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         from scipy.optimize import Bounds, LinearConstraint, milp  # heavy, and only needed here
@@ -209,7 +210,8 @@ class Oracle(OneByOne):
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
         first = instances.first_number
-        return Layout(instances.offsets, self.k, instances.width, columns, first=first)
+        k = min(self.k, largest_offer(instances))
+        return Layout(instances.offsets, k, instances.width, columns, first=first)
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         if not len(weights):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import isqrt
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,14 @@ from outrule import kernels
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.problems import large_graphs
-from outrule.problems.contract import Layout, Problem, Scale, number_values, read_column
+from outrule.problems.contract import (
+    MOST_ITEMS,
+    Layout,
+    Problem,
+    Scale,
+    number_values,
+    read_column,
+)
 from outrule.types import Floats, Integers, Picks
 
 
@@ -45,7 +53,8 @@ class Graph(Problem):
     @classmethod
     def complete(cls, n_nodes: int) -> Self:
         """Every pair of ``n_nodes`` nodes, in the order (0, 1), (0, 2), ..., (n - 2, n - 1)."""
-        check_number(n_nodes, "n_nodes", cls.__name__, 2, low_open=False, integer=True)
+        most = isqrt(2 * MOST_ITEMS)
+        check_number(n_nodes, "n_nodes", cls.__name__, 2, most, low_open=False, integer=True)
         return cls([(i, j) for i in range(n_nodes) for j in range(i + 1, n_nodes)])
 
     @classmethod
@@ -214,7 +223,10 @@ class Assignment(Problem):
             return
         for name in ("rows", "columns"):
             value = getattr(self, name)
-            check_number(value, name, "Assignment", 1, low_open=False, integer=True)
+            check_number(value, name, "Assignment", 1, MOST_ITEMS, low_open=False, integer=True)
+        if int(self.rows) * int(self.columns) > MOST_ITEMS:
+            expected = f"at most {MOST_ITEMS:,} divided by the number of rows"
+            raise refuse_argument(self.columns, "columns", "Assignment", expected)
 
     def lay(self, instances: Instances) -> Layout:
         if isinstance(self.rows, str) and isinstance(self.columns, str):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from operator import index
 from typing import Any
 
@@ -16,7 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from outrule import kernels
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.problems.contract import Layout, Problem, Scale, read_column
+from outrule.problems.contract import (
+    MOST_ITEMS,
+    Layout,
+    Problem,
+    Scale,
+    largest_offer,
+    read_column,
+)
 from outrule.problems.matchings import Graph
 from outrule.types import Floats, Integers, Picks
 
@@ -40,14 +47,13 @@ class TopK(Problem):
         check_number(self.k, "k", "TopK", 1, low_open=False, integer=True)
 
     def lay(self, instances: Instances) -> Layout:
-        rank = min(self.k, int(np.diff(instances.offsets).max()))
-        return Layout(instances.offsets, max(1, rank), instances.width)
+        return Layout(instances.offsets, min(self.k, largest_offer(instances)), instances.width)
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         if layout.width is None:
-            kernels.greedy.top_ragged(weights, layout.offsets, self.k, picks)
+            kernels.greedy.top_ragged(weights, layout.offsets, layout.k, picks)
         else:
-            kernels.greedy.top_dense(*layout.rows(weights, scale), self.k, picks)
+            kernels.greedy.top_dense(*layout.rows(weights, scale), layout.k, picks)
 
 
 @dataclass(frozen=True)
@@ -183,10 +189,9 @@ class LaminarMatroid(FixedMatroid):
         capacity = _numbers(self, "capacity")
         if len(capacity) != len(sets):
             raise refuse_argument(self.capacity, "capacity", owner, f"{len(sets)} ints, one a set")
-        for one, other in combinations(map(set, sets), 2):
-            if one & other not in (set(), one, other):
-                expected = "sets that are pairwise nested or disjoint"
-                raise refuse_argument(self.sets, "sets", owner, expected)
+        if not _is_laminar(sets):
+            expected = "sets that are pairwise nested or disjoint"
+            raise refuse_argument(self.sets, "sets", owner, expected)
         object.__setattr__(self, "sets", sets)
         object.__setattr__(self, "capacity", capacity)
 
@@ -270,9 +275,21 @@ class LinearMatroid(FixedMatroid):
         return kernels.independence.linear_ragged, items, (vectors, self.tolerance)
 
 
+def _is_laminar(sets: tuple[tuple[int, ...], ...]) -> bool:
+    """Whether any two sets are nested or disjoint, in time linear in their sizes."""
+    outermost: dict[int, int] = {}  # of every item, among the smaller sets
+    for s in sorted(range(len(sets)), key=lambda s: len(sets[s])):
+        inside = Counter(outermost[item] for item in sets[s] if item in outermost)
+        if any(n_common != len(sets[other]) for other, n_common in inside.items()):
+            return False
+        outermost.update(dict.fromkeys(sets[s], s))
+    return True
+
+
 def _numbers(problem: Problem, name: str) -> tuple[int, ...]:
     def good(array: NDArray[Any]) -> Any:
-        return array.ndim == 1 and array.dtype.kind in "iu" and array.min() >= 0
+        whole = array.ndim == 1 and array.dtype.kind in "iu"
+        return whole and array.min() >= 0 and array.max() < 2**63
 
     expected = "a non-empty sequence of ints from 0"
     return tuple(problem._check_array(name, expected, good).tolist())
@@ -280,7 +297,7 @@ def _numbers(problem: Problem, name: str) -> tuple[int, ...]:
 
 def _check_sets(values: Any, n_items: int, owner: str) -> tuple[tuple[int, ...], ...]:
     """The sets as sorted tuples."""
-    check_number(n_items, "n_items", owner, 1, low_open=False, integer=True)
+    check_number(n_items, "n_items", owner, 1, MOST_ITEMS, low_open=False, integer=True)
     try:
         sets = tuple(tuple(sorted({index(item) for item in members})) for members in values)
         if sets and all(s and s[0] >= 0 and s[-1] < n_items for s in sets):

@@ -237,7 +237,8 @@ class _Game:
         ratio = d / w
         squares = np.maximum(dd - 2 * ratio * dw + ratio**2 * ww, 0.0)
         squares[0] = 0.0
-        variance = (ww / np.maximum(seen, 1) / 4 + squares) / (seen + 1)
+        prior = np.maximum(ww / np.maximum(seen, 1) / 4, 1e-300)  # squares of tiny weights vanish
+        variance = (prior + squares) / (seen + 1)
         self.stake = np.sqrt(2 * self.goal / data.planned / variance)
 
     def path(self, s: float) -> Floats:

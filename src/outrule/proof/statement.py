@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 import outrule
 from outrule import files
-from outrule.model.documents import STRICT, damaged, read_document
+from outrule.model.documents import STRICT, damaged, read_document, seal
 from outrule.model.value import Value
 from outrule.proof.answer import Answer
 from outrule.proof.confidence import Estimate
@@ -184,13 +184,13 @@ class Certificate:
             f"{'<br>'.join(html.escape(words) for words in notes if words)}"
         )
 
-    def to_json(self) -> str:
-        """The certificate as a JSON string."""
-        return json.dumps(asdict(self), indent=1, allow_nan=False)
+    def to_json(self, key: bytes | None = None) -> str:
+        """The certificate as a JSON string with a digest, signed if there is a key."""
+        return seal(json.dumps(asdict(self), indent=1, allow_nan=False), key).rstrip()
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, key: bytes | None = None) -> None:
         """Write the JSON; the file is complete, or it is not there."""
-        files.write_text(Path(path), self.to_json())
+        files.write_text(Path(path), self.to_json(key))
 
     def report(self, path: str | Path) -> None:
         """Write an HTML page of what the certificate knows; the file is complete, or not there.
@@ -200,9 +200,12 @@ class Certificate:
         files.write_text(Path(path), outrule.report(self))  # a layer above, so by its public name
 
     @classmethod
-    def from_json(cls, text: str) -> Certificate:
-        """Read what :meth:`to_json` wrote; DataError if it is anything else."""
-        certificate = read_document(cls, text, FORMAT, name="this", noun="certificate")
+    def from_json(cls, text: str, key: bytes | None = None) -> Certificate:
+        """Read what :meth:`to_json` wrote; DataError if it is anything else.
+
+        With a key, it must also be signed with that key.
+        """
+        certificate = read_document(cls, text, FORMAT, name="this", noun="certificate", key=key)
         if not 0 < certificate.confidence < 1:
             raise damaged("this", "certificate", ValueError("confidence: not in (0, 1)"))
         return certificate

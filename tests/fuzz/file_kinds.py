@@ -1,0 +1,233 @@
+"""Files to mutate, by kind: the valid ones to start from, the damage, and how one is used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import test_codec as models
+
+import outrule
+from fuzz.mutations import Generator, damage_bytes, damage_text, damage_values, one_of
+from outrule.data.table_files import read_table, write_table
+from outrule.demos.example import SPEC
+from outrule.errors import ArgumentError, DataError
+from outrule.proof.verification import CertificateError
+from sealing import reseal
+
+TRIPS = pl.DataFrame(
+    {
+        "trip": np.repeat(np.arange(6), 4),
+        "driver": ["a", "b", "c", "d"] * 6,
+        "rider": ["r", "s"] * 12,
+        "score": np.linspace(0.1, 0.9, 24),
+        "completed": [0.0, 1.0, 1.0] * 8,
+        "pickup_km": np.linspace(0, 9, 24),
+        "rating": [None, 4.5, 3.0, 5.0] * 6,
+        "rain": [True, False] * 12,
+        "new": [True, False, False] * 8,
+        "nearest": [1, 0, 0, 0] * 6,
+        "day": pl.Series(range(24)).cast(pl.Date),
+        "zone": ["north", "söuth", None, "x'y"] * 6,
+    }
+)
+FIT = """
+[multipliers]
+levels = [0.0, 0.5, 1.0]
+limit = 20
+seed = 3
+[fit]
+check = "fresh batches"
+size = 2
+step = "fixed"
+start = "isotonic"
+max_rounds = 5
+random_state = 1
+rivals = ["plain"]
+"""
+PROBLEMS = (
+    'kind = "rejection"\ncost = 0.2\nreject = "a"',
+    'kind = "top k"\nk = 2',
+    'kind = "partition"\ngroups = "zone"\ncapacity = {north = 1, x = 2}',
+    'kind = "matching"\nnodes = ["rider", "driver"]',
+    'kind = "assignment"\nrows = "rider"\ncolumns = "driver"',
+)
+EXPRESSIONS = (
+    "CASE WHEN pickup_km > 3 THEN 0.5 * score ELSE score END",
+    "COALESCE(rating, 3) / 5 * score + CASE WHEN zone LIKE 'n%' AND NOT rain THEN 0.1 END",
+    "CASE zone WHEN 'north' THEN score WHEN 'x''y' THEN -score ELSE score % 2 END",
+    "rating BETWEEN 1 AND 4 OR day >= DATE '1970-01-05' AND nearest IN (0, 1, NULL)",
+    "GREATEST(score, LEAST(0.5, pickup_km)) * POWER(2, -pickup_km) + EXP(LN(score))",
+    "ROUND(score * 10, 1) / NULLIF(nearest, 0) + ABS(-3) + FLOOR(pickup_km) + SIGN(score)",
+    "LENGTH(zone || '-' || UPPER(driver)) > 3 AND SUBSTRING(zone, 1, 2) = 'no'",
+    'CAST("nearest" AS DOUBLE) + rating::INTEGER + EXTRACT(DAY FROM day)',
+    "score IS NOT NULL AND (rain IS TRUE OR new IS FALSE) = TRUE",
+)
+
+
+class ModelKind:
+    """Model files; what can still be loaded must predict finite numbers in the range."""
+
+    suffix = ".json"
+
+    def make_seeds(self, folder: Path) -> None:
+        for name in models.CASES:
+            models.fit(name).save(folder / f"{name}{self.suffix}")
+
+    def make(self, data: bytes, generator: Generator) -> bytes:
+        return damaged_document(data, generator)
+
+    def use(self, path: Path, base: str) -> None:
+        model = outrule.load(path, functions=models.FUNCTIONS)
+        instances = models.CASES[base][2](1).take(np.arange(12))
+        found = np.asarray(model.predict(instances))
+        low, high = instances.value_range
+        assert ((found >= low) & (found <= high)).all(), "a prediction is outside the range"
+        model.decide(instances)
+        certificate = outrule.certify(model, instances)
+        outrule.Certificate.from_json(certificate.to_json())
+
+
+class CertificateKind:
+    """Certificates: one that differs from the true one in any value must be refused."""
+
+    suffix = ".json"
+
+    def __init__(self) -> None:
+        self.model = models.fit("BestAction")
+        self.instances = models.arrays(5)
+        self.true = json.loads(outrule.certify(self.model, self.instances).to_json())
+
+    def make_seeds(self, folder: Path) -> None:
+        (folder / f"one{self.suffix}").write_text(reseal(self.true))
+
+    def make(self, data: bytes, generator: Generator) -> bytes:
+        return damaged_document(data, generator)
+
+    def use(self, path: Path, base: str) -> None:
+        text = path.read_bytes().decode("utf-8", "replace")
+        outrule.verify(text, self.model, self.instances)
+        claim = json.loads(text)
+        for name, value in self.true.items():
+            assert name == "digest" or close(claim[name], value), f"{name} was changed unnoticed"
+
+
+class SpecKind:
+    """Spec files, on a table."""
+
+    suffix = ".toml"
+
+    def make_seeds(self, folder: Path) -> None:
+        specs = [SPEC] + [
+            SPEC.replace('kind = "best action"', problem).replace(
+                'outcome = "completed"\n', 'outcome = "completed"\nitem = "driver"\n'
+            )
+            + FIT
+            for problem in PROBLEMS
+        ]
+        for number, text in enumerate(specs):
+            (folder / f"{number}{self.suffix}").write_text(text)
+
+    def make(self, data: bytes, generator: Generator) -> bytes:
+        return damage_text(data, generator)
+
+    def use(self, path: Path, base: str) -> None:
+        spec = outrule.read_spec(path)
+        spec.settings(spec.instances(TRIPS))
+
+
+class SqlKind:
+    """Rules as text: read, then evaluated on a table."""
+
+    suffix = ".sql"
+
+    def make_seeds(self, folder: Path) -> None:
+        for number, text in enumerate([*EXPRESSIONS, *models.HOSTILE_TEXTS[1:]]):
+            data = text.encode("utf-8", "surrogatepass")
+            (folder / f"{number}{self.suffix}").write_bytes(data)
+
+    def make(self, data: bytes, generator: Generator) -> bytes:
+        if generator.random() < 0.2:
+            other = one_of(generator, EXPRESSIONS).encode()
+            data = data + one_of(generator, (b" + ", b" AND ", b" OR ", b" = ", b",")) + other
+        return damage_text(data, generator)
+
+    def use(self, path: Path, base: str) -> None:
+        text = path.read_bytes().decode("utf-8", "replace")
+        instances = outrule.Instances.from_table(
+            TRIPS, instance="trip", prediction="score", outcome="completed", item="driver"
+        )
+        for rule in (outrule.Reweight("r", text), outrule.Choose("c", text)):
+            try:
+                rule.check_training(instances)
+                rule._values(instances)
+            except DataError:
+                continue
+
+
+class TableKind:
+    """CSV, Parquet and Arrow files."""
+
+    def __init__(self, suffix: str):
+        self.suffix = suffix
+
+    def make_seeds(self, folder: Path) -> None:
+        write_table(TRIPS, folder / f"trips{self.suffix}")
+        write_table(TRIPS.head(0), folder / f"none{self.suffix}")
+        plain = TRIPS.with_columns(pl.col(column).cast(pl.Categorical) for column in ("driver",))
+        if self.suffix != ".csv":
+            plain = plain.with_columns(pl.concat_list("score", "rating").alias("list"))
+        write_table(plain, folder / f"plain{self.suffix}")
+        if self.suffix == ".parquet":
+            pq.write_table(TRIPS.to_arrow(), folder / "arrow.parquet", row_group_size=5)
+            plain.write_parquet(folder / "snappy.parquet", compression="snappy")
+        if self.suffix == ".arrow":
+            plain.write_ipc_stream(folder / "stream.arrow")
+            plain.write_ipc(folder / "zstd.arrow", compression="zstd")
+
+    def make(self, data: bytes, generator: Generator) -> bytes:
+        return (damage_text if self.suffix == ".csv" else damage_bytes)(data, generator)
+
+    def use(self, path: Path, base: str) -> None:
+        frame = read_table(path)
+        write_table(frame.select(pl.exclude(pl.Binary)), "/dev/null")
+
+
+FILE_KINDS: dict[str, Any] = {
+    "model": ModelKind,
+    "certificate": CertificateKind,
+    "spec": SpecKind,
+    "sql": SqlKind,
+    "csv": lambda: TableKind(".csv"),
+    "parquet": lambda: TableKind(".parquet"),
+    "arrow": lambda: TableKind(".arrow"),
+}
+REFUSALS = (ArgumentError, DataError, CertificateError)
+
+
+def damaged_document(data: bytes, generator: Generator) -> bytes:
+    """A sealed document with damage; in three of four cases the digest is made to match."""
+    if generator.random() < 0.25:
+        return damage_text(data, generator)
+    if generator.random() < 0.3:
+        return reseal(damage_text(data, generator).decode("utf-8", "replace")).encode()
+    changed = json.loads(data)
+    for _ in range(int(generator.integers(1, 3))):
+        changed = damage_values(changed, generator)
+    text = json.dumps(changed) if not isinstance(changed, dict) else reseal(changed)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def close(claim: Any, true: Any) -> bool:
+    """Equal to what verify tells apart: nine digits."""
+    if isinstance(true, dict) and isinstance(claim, dict):
+        return set(claim) == set(true) and all(close(claim[k], true[k]) for k in true)
+    if isinstance(true, list) and isinstance(claim, list):
+        return len(claim) == len(true) and all(map(close, claim, true))
+    if isinstance(true, float) and not isinstance(claim, bool):
+        return bool(np.isclose(claim, true, rtol=2e-9, atol=2e-9))
+    return type(claim) is type(true) and claim == true

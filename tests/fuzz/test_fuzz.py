@@ -1,0 +1,69 @@
+"""A short run of every fuzzer, with the inputs that failed in the past; the long one is run.py."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz import run
+
+KINDS = dict.fromkeys(run.KINDS, 40) | {"fit": 15}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_input_fails(kind, tmp_path):
+    totals = run.campaign(kind, tmp_path, seed=0, most=KINDS[kind], seconds=None)
+    reasons = [path.read_text() for path in (tmp_path / "findings").glob("*.txt")]
+    assert reasons == []
+    assert totals["tried"] >= KINDS[kind]
+
+
+BREAK = """
+import os, sys, time
+from fuzz import batch
+class Broken:
+    suffix = ".txt"
+    def make(self, data, generator):
+        return b"%d" % generator.integers(1000)
+    def use(self, path, base):
+        {what}
+batch.new_kind = lambda name: Broken()
+batch.SECONDS = 0.2
+batch.main(sys.argv[1], batch.Path(sys.argv[2]), *map(int, sys.argv[3:6]))
+"""
+FAULTS = {
+    "os.abort()": "ended with code -6",
+    "1 / 0": "ZeroDivisionError",
+    "os.write(2, b'panic')": "something was printed",
+    "sum(range(20_000_000))": "it took",
+    "sys.exit(3)": "SystemExit",
+}
+
+
+@pytest.mark.parametrize("what", FAULTS)
+def test_every_kind_of_failure_is_noticed_and_its_input_kept(what, tmp_path, monkeypatch):
+    for name in ("seeds", "findings", "corpus"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "seeds" / "one.txt").write_text("1")
+    start = subprocess.Popen
+
+    def broken(command, **options):
+        code = BREAK.format(what=what)
+        return start([sys.executable, "-c", code, *command[3:]], **options)
+
+    monkeypatch.setattr(run.subprocess, "Popen", broken)
+    counts, reached = run.batch("broken", tmp_path, 0, 0, 2)
+    assert counts["failed"] >= 1
+    assert reached in (1, 2)
+    inputs = [path for path in (tmp_path / "findings").iterdir() if "@" in path.name]
+    reasons = [path.read_text() for path in inputs if not path.read_text().isdigit()]
+    assert FAULTS[what] in reasons[0]
+    assert any(path.read_text().isdigit() for path in inputs)
+    assert json.dumps(counts)
+
+
+def test_the_corpus_is_small():
+    files = [path for path in (Path(__file__).parent / "corpus").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 500_000
