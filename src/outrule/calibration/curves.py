@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from outrule.problems.contract import Layout, Problem
 from outrule.problems.one_item import BestAction, Classification, Rejection
 from outrule.rules.decisions import BLOCK, compact, decide_all
 from outrule.rules.rules import Rule
-from outrule.types import Booleans, Floats, Integers
+from outrule.types import Booleans, Floats, Integers, computed_once
 
 PIECE = 2048  # instances that a thread takes through all members at a time
 ARGMAX = (BestAction, Classification, Rejection)  # the kernel knows their optimiser
@@ -49,15 +48,15 @@ class Member:
     start: FittedIsotonic | None = None
     patches: tuple[CurvePatch, ...] = field(default=())
 
-    @cached_property
+    @computed_once
     def tests(self) -> Integers:
         return np.array([patch.test for patch in self.patches], dtype=np.int64)
 
-    @cached_property
+    @computed_once
     def curves(self) -> Curves:
         return pack([(patch.x, patch.y) for patch in self.patches])
 
-    @cached_property
+    @computed_once
     def item_curves(self) -> tuple[Mapping[Any, int], Curves]:
         """The number of every item's isotonic curve, and the curves."""
         assert self.start is not None

@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from outrule.data.checks import check_inside, check_offers, check_range, check_r
 from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, place
 from outrule.data.view import View
 from outrule.errors import DataError, refuse_argument
-from outrule.types import Booleans, Floats, Integers, Picks
+from outrule.types import Booleans, Floats, Integers, Picks, computed_once
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +159,7 @@ class Instances:
             return self.origin.shape[1]
         return None
 
-    @cached_property
+    @computed_once
     def item(self) -> NDArray[np.int32] | None:
         """Which item each is: the column of an array, or a code of ``item_names``."""
         if isinstance(self.origin, ArrayOrigin):
@@ -180,12 +179,12 @@ class Instances:
         numbers = getattr(self.origin, "numbers", None)
         return 0 if numbers is None or not len(numbers) else int(numbers[0])
 
-    @cached_property
+    @computed_once
     def instance(self) -> Integers:
         """The instance of every item, shape (n_items_in_all,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
-    @cached_property
+    @computed_once
     def fingerprint(self) -> str:
         """SHA-256 of everything that numbers depend on."""
         digest = hashlib.sha256(repr((self.value_range, self.item_names)).encode())

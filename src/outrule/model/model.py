@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from outrule.model.features import check_features
 from outrule.model.settings import OWNER, Settings
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
-from outrule.types import Floats, Picks
+from outrule.types import Floats, Picks, computed_once
 from outrule.words import count
 
 
@@ -55,7 +54,7 @@ class Model:
     def rules(self) -> tuple[Rule, ...]:
         return self.settings.rules
 
-    @cached_property
+    @computed_once
     def tests(self) -> tuple[Rule, ...]:
         """The rules, and behind them the rivals: what the number of a patch's test counts."""
         return self.rules + rivals_of(self.settings.rivals, self.isotonic)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.problems import large_graphs
 from outrule.problems.contract import Layout, Problem, Scale, number_values, read_column
-from outrule.types import Floats, Picks
+from outrule.types import Floats, Picks, computed_once
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,12 @@ class Graph(Problem):
             return f"{name}.between{self.columns!r}"
         return f"{name}(<{len(self.edges)} edges on {self.n_nodes} nodes>)"
 
-    @cached_property
+    @computed_once
     def n_nodes(self) -> int:
         """Nodes of the fixed graph: those that an edge names."""
         return int(self._numbered.max()) + 1
 
-    @cached_property
+    @computed_once
     def _numbered(self) -> NDArray[np.int32]:
         """The fixed edges, their nodes numbered without gaps."""
         codes = np.unique(self.edges or (), return_inverse=True)[1]
@@ -116,7 +115,7 @@ class Matching(Graph):
         k = self._largest_matching if self.columns is None else _bound_any_matching(layout)
         return replace(layout, k=k)
 
-    @cached_property
+    @computed_once
     def _largest_matching(self) -> int:
         """The size of the largest matching of the fixed graph."""
         (u, v), n_nodes = self._numbered.T, self.n_nodes
