@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrule.cli.talking import say
+from outrule.cli.talking import printable, say
 from outrule.errors import DataError
 from outrule.files import STANDARD, is_special, open_output
 
@@ -17,8 +21,20 @@ if TYPE_CHECKING:
     import polars as pl
 
     from outrule import Instances
+    from outrule.data.origin import ColumnNames
+    from outrule.data.table_files import TableFile
     from outrule.model.model import Model
+    from outrule.types import Integers
 
+
+class Unseen(StrEnum):
+    KEEP, ERROR = "keep", "error"
+
+
+UNSEEN = Annotated[
+    Unseen,
+    typer.Option(help="Items that training did not have: keep them with a warning, or stop."),
+]
 MODEL = Annotated[str, typer.Argument(help="A model file that `outrule fit` wrote.")]
 
 
@@ -28,12 +44,16 @@ def check_output(
     """Raise an error for a path that cannot be written, or that is one of the inputs."""
     if output == STANDARD and as_json:
         raise DataError("--json and '-o -' both write to standard output: choose one.")
+    if output == STANDARD and sys.stdout is None:
+        raise DataError("standard output is closed: name a file with -o.")
+    if STANDARD in inputs and sys.stdin is None:
+        raise DataError("standard input is closed: name a file.")
     if output is None or output == STANDARD or is_special(output):
         return
     path = Path(output)
     if path.is_dir():
         raise DataError(f"{output} is a folder: name a file inside it.")
-    if not path.resolve().parent.is_dir():
+    if not _target(path).parent.is_dir():
         raise DataError(f"the folder {path.parent} does not exist: create it first.")
     for given in inputs:
         if given != STANDARD and path.exists() and Path(given).exists() and path.samefile(given):
@@ -55,21 +75,108 @@ def finish(text: str, output: str | None, shown: str, *, as_json: bool, then: st
         say(f"wrote {output}{then}")
 
 
-def open_files(path: str, table: str, *, outcome: bool) -> tuple[Model, pl.DataFrame, Instances]:
-    """A model, a table, and the instances of the table, read as in training."""
-    from outrule.data.instances import Instances
-    from outrule.data.table_files import read_table
+def _target(path: Path) -> Path:
+    """Where a path leads to."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):  # RuntimeError before Python 3.13
+        raise DataError(f"{path} is a loop of symbolic links: choose another name.") from None
 
-    model, frame = _open_model(path), read_table(table)
-    names, kept = model.columns, frame
+
+@dataclass(frozen=True)
+class Opened:
+    """A model and a table, read as in training."""
+
+    model: Model
+    table: TableFile
+    names: ColumnNames
+    frame: pl.DataFrame  # what rules may see
+
+    def instances(
+        self,
+        rows: Integers | None = None,
+        *,
+        unseen: Unseen = Unseen.KEEP,
+        original: bool = False,
+    ) -> Instances:
+        """The instances of some rows; ``original``: for a decision by their predictions alone."""
+        from outrule.data.instances import Instances
+        from outrule.model.model import unseen_words
+
+        names = replace(self.names, start=None) if original else self.names
+        found = Instances.from_table(
+            self.frame if rows is None else self.frame[rows],
+            **asdict(names),
+            value_range=self.model.value_range,
+        )
+        new = self.model.unseen_items(found)
+        if new and unseen is Unseen.ERROR:
+            raise DataError(f"{unseen_words(new)} Use --unseen keep to go on.")
+        if original:
+            self.model.problem.check_data(found)
+            return found
+        return self.model.instances(found)
+
+    def groups(self) -> Integers:
+        """The first row of every row's instance; a row without an instance is alone."""
+        import numpy as np
+        import polars as pl
+
+        keys = pl.DataFrame({"key": self.frame[self.names.instance]}).with_row_index("row")
+        first = keys.select(pl.col("row").first().over("key"))["row"].to_numpy().astype(np.int64)
+        alone = keys["key"].is_null().to_numpy()
+        return np.where(alone, np.arange(len(first)), first)
+
+
+def open_files(path: str, table: str, *, outcome: bool) -> Opened:
+    """A model file, and a table for it."""
+    from outrule.data.table_files import open_table
+    from outrule.data.tables import without
+
+    model = _open_model(path)
+    names = model.columns
     assert names is not None
+    read = open_table(table, identifiers(names))
+    kept = read.frame
     if not outcome:  # it is not needed to decide, and no rule may see it
-        kept = frame.drop(names.outcome or (), strict=False)
+        kept = without(kept, names.outcome)
         names = replace(names, outcome=None, weight=None, cluster=None)
     if names.item in kept.columns:
         kept = _items_as_trained(kept, names.item, model)
-    instances = Instances.from_table(kept, **asdict(names), value_range=model.value_range)
-    return model, frame, model.instances(instances)
+    return Opened(model, read, names, kept)
+
+
+def identifiers(names: ColumnNames) -> list[str]:
+    """The columns whose fields are names, and not numbers to calculate with."""
+    return [name for name in (names.instance, names.item, names.cluster) if name is not None]
+
+
+@contextmanager
+def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
+    """Errors speak of lines of the file; ``rows`` are those that the table was cut down to."""
+
+    def where(row: str) -> str:
+        return table.where(int(row) if rows is None else int(rows[int(row)]))
+
+    try:
+        yield
+    except DataError as error:
+        words = re.sub(r"row (\d+) of the table", lambda found: where(found[1]), str(error))
+        words = re.sub(
+            r"\brows \[([\d, ]+)\]",
+            lambda found: "; ".join(where(row) for row in found[1].split(", ")),
+            words,
+        )
+        raise DataError(words, error.faults) from None
+
+
+def warn_of_unseen(model: Model, *some: Instances) -> None:
+    """One warning about the items that training did not have."""
+    from outrule.model.model import unseen_words
+
+    found = dict.fromkeys(item for one in some for item in model.unseen_items(one))
+    if found:
+        say(f"Warning: {printable(unseen_words(list(found)))}", err=True)
 
 
 def _open_model(path: str) -> Model:
@@ -106,10 +213,11 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
             known.append(rule.item)
     column, trained_text = frame[name], all(isinstance(item, str) for item in known)
     if known and trained_text and column.dtype.is_integer():
-        return frame.with_columns(column.cast(pl.String))
+        return frame.with_columns(column.cast(pl.String))  # a Series: its name is no pattern
     is_text = column.dtype in (pl.String, pl.Categorical, pl.Enum)
     if known and is_text != trained_text and column.null_count() < len(column):
-        words = "text" if trained_text else "numbers"
+        number = isinstance(known[0], int | float)
+        words = "text" if trained_text else "numbers" if number else f"{type(known[0]).__name__}s"
         raise DataError(
             f"the item column {name!r} holds {column.dtype}, but held {words} when the model was "
             "fitted, so that no item would be recognised. Write the items as in training."

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import outrule
-from outrule.cli.files import MODEL, check_output, finish, open_files
+from outrule.cli.files import (
+    MODEL,
+    check_output,
+    finish,
+    open_files,
+    places_in,
+    warn_of_unseen,
+)
 from outrule.cli.talking import drawn, printable, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
@@ -92,12 +99,13 @@ def _certify(
 ) -> tuple[Model, Instances, Certificate]:
     from outrule.proof import certificate
 
-    fitted, _, instances = open_files(model, table, outcome=True)
-    return (
-        fitted,
-        instances,
-        certificate.certify(fitted, instances, confidence=confidence, max_weight=max_weight),
-    )
+    opened = open_files(model, table, outcome=True)
+    fitted = opened.model
+    with places_in(opened.table):
+        instances = opened.instances()
+        found = certificate.certify(fitted, instances, confidence=confidence, max_weight=max_weight)
+    warn_of_unseen(fitted, instances)
+    return fitted, instances, found
 
 
 def values_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.arrays import read_arrays
 from outrule.data.checks import check_inside, check_offers, check_range, check_repeats, check_weight
-from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, place
+from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, TableOrigin, fault, place
 from outrule.data.view import View
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks, computed_once
@@ -247,6 +247,15 @@ class Instances:
     def where_flat(self, flat: int) -> str:
         """The same from a flat position."""
         return place(self.origin, self.offsets, flat)
+
+    def fault(self, what: str | Callable[[int], str], rest: str, flat: Integers) -> DataError:
+        """The error for items at flat positions; it knows all their rows."""
+        return fault(what, rest, flat, self.origin, self.offsets)
+
+    def faults(self, bad: Integers, words: str) -> dict[int, str]:
+        """What is wrong with some instances, by the first row of each; nothing for arrays."""
+        rows = self.origin.rows if isinstance(self.origin, TableOrigin) else ()
+        return {int(rows[self.offsets[i]]): words for i in bad} if len(rows) else {}
 
     def name_items(self, flat: Integers) -> str:
         """Some items of one instance in the caller's words."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import re
 import stat
 import sys
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba.core import config
+from numba.core.caching import IndexDataCacheFile
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
@@ -27,7 +27,7 @@ from outrule.files import whole_file
 Function = TypeVar("Function", bound=Callable[..., Any])
 HERE = Path(__file__).parent
 IMPORTS = re.compile(r"^from (outrule\.kernels\.\w+) import", re.MULTILINE)
-CHECKSUM = hashlib.sha256().digest_size  # bytes before the content of a file
+CHECKSUM = hashlib.sha256().digest_size  # bytes behind the content of a file
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Function], Function]:
@@ -59,11 +59,12 @@ class KernelCache:
         context.refresh()
         for folder in _folders():
             with suppress(Exception):  # missing, damaged, or of another version
-                content = self._file(folder, sig, context.codegen()).read_bytes()
-                checksum, payload = content[:CHECKSUM], content[CHECKSUM:]
-                if checksum == self._checksum(payload):
+                path = self._file(folder, sig, context.codegen())
+                content = path.read_bytes()
+                if content[-CHECKSUM:] == self._checksum(content[:-CHECKSUM]):
                     rebuild: Any = CompileResult._rebuild
-                    return rebuild(context, *pickle.loads(payload))
+                    numba_file: Any = IndexDataCacheFile(str(folder), self._name, None)  # type: ignore[no-untyped-call]
+                    return rebuild(context, *numba_file._load_data(path.name))
         return None
 
     def save_overload(self, sig: Any, result: Any) -> None:
@@ -74,7 +75,7 @@ class KernelCache:
             with suppress(Exception):  # read-only or full: the next one, or none
                 folder.mkdir(parents=True, exist_ok=True)
                 with whole_file(self._file(folder, sig, result.codegen)) as draft:
-                    draft.write_bytes(self._checksum(payload) + payload)
+                    draft.write_bytes(payload + self._checksum(payload))
                 return
 
     def enable(self) -> None:

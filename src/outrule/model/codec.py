@@ -8,6 +8,8 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -50,7 +52,19 @@ Positive = Annotated[float, Field(gt=0)]
 Numbers = Annotated[tuple[float, ...], Field(min_length=1)]
 
 
-ItemCurves = tuple[tuple[str | bool | int | float | None, Numbers, Numbers], ...]
+# Names of items that JSON has no type for, with how they are written and read.
+NAMES: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+    "date": (date, date.isoformat, date.fromisoformat),
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "microseconds": (
+        timedelta,
+        lambda value: str(value // timedelta(microseconds=1)),
+        lambda text: timedelta(microseconds=int(text)),
+    ),
+    "decimal": (Decimal, str, Decimal),
+}
+ItemCurves = tuple[tuple[str | bool | int | float | dict[str, str] | None, Numbers, Numbers], ...]
 MOST_MEMBERS = 1 << 10
 MOST_POINTS = 255
 
@@ -139,7 +153,7 @@ class ModelFile(BaseModel):
         )
 
     def _are_item_curves(self, curves: ItemCurves) -> bool:
-        names = {name for name, _, _ in curves}
+        names = {_name(name) for name, _, _ in curves}
         # The number of items may be a lie, so that no set of so many is made.
         complete = len(names) == (self.n_items or 0) and names == set(range(len(names)))
         every = all(self._is_curve(x, y) for _, x, y in curves)
@@ -217,7 +231,7 @@ def _item_curves(fitted: FittedIsotonic) -> list[Any]:
 
 
 def _fitted(curves: ItemCurves) -> FittedIsotonic:
-    return FittedIsotonic({name: (np.array(x), np.array(y)) for name, x, y in curves})
+    return FittedIsotonic({_name(name): (np.array(x), np.array(y)) for name, x, y in curves})
 
 
 def check_item_names(names: Iterable[Any]) -> None:
@@ -294,6 +308,9 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
+    for word, (kind, write, _) in NAMES.items():
+        if type(value) is kind:
+            return {word: write(value)}
     raise DataError(f"{value!r} cannot be written to a model file: use finite numbers or strings.")
 
 
@@ -310,13 +327,23 @@ def _decode(content: dict[str, Any], expected: Any, functions: Functions) -> Any
     return kind(**arguments)
 
 
+def _name(value: Any) -> Any:
+    """A name of an item, as :func:`_plain` writes it."""
+    if not isinstance(value, dict):
+        return value
+    ((word, text),) = value.items()
+    return NAMES[word][2](text)
+
+
 def _value(value: Any, name: str, functions: Functions) -> Any:
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, dict):
         return value
     if "pairs" in value:
-        return dict(value["pairs"])
+        return {_name(key): entry for key, entry in value["pairs"]}
+    if "function" not in value:
+        return _name(value)
     if name not in functions:
         raise FunctionNeededError(name)
     return functions[name]

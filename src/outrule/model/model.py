@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule.calibration.curves import Member, mean_of_members
-from outrule.calibration.isotonic import FittedIsotonic, Isotonic
+from outrule.calibration.isotonic import POOLED, FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import Patch, replay
 from outrule.calibration.rivals import rivals_of
@@ -119,7 +120,14 @@ class Model:
                 "give start= for both or for neither."
             )
         self.problem.check_data(instances)
+        if unseen := self.unseen_items(instances):
+            warnings.warn(unseen_words(unseen), stacklevel=4)
         return instances
+
+    def unseen_items(self, instances: Instances) -> list[Any]:
+        """The items of a table that training did not have, or only with weight zero."""
+        known, names = self.isotonic.curves, instances.item_names or ()
+        return [] if set(known) == {POOLED} else [name for name in names if name not in known]
 
     def _check_features(self, predictions: Any) -> None:
         """Report columns that are not those of fit before anything about their values."""
@@ -152,6 +160,15 @@ class Model:
         """The optimiser's decisions on the calibrated predictions."""
         layout = self.problem.lay(instances)
         return self.problem.pick_on_threads(self.predict(instances), layout)
+
+
+def unseen_words(items: list[Any], most: int = 5) -> str:
+    """The warning about items that training did not have."""
+    some = ", ".join(map(repr, items[:most])) + (", ..." if len(items) > most else "")
+    return (
+        f"{count(len(items), 'item')} not seen in training ({some}): multiplied by 1 in rules, "
+        "and calibrated by the curves of all items together."
+    )
 
 
 def model_of(fitted: Any, owner: str) -> Model:

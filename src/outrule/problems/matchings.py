@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from outrule import kernels
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.errors import check_number, refuse_argument
 from outrule.problems import large_graphs
 from outrule.problems.contract import Layout, Problem, Scale, number_values, read_column
 from outrule.types import Floats, Picks, computed_once
@@ -77,10 +77,9 @@ class Graph(Problem):
             )
             loop = np.flatnonzero(ends[0] == ends[1])
             if len(loop):
-                raise DataError(
-                    f"columns {self.columns[0]!r} and {self.columns[1]!r} name the same node at "
-                    f"{instances.where_flat(int(loop[0]))}. An edge joins two different nodes."
-                )
+                words = f"columns {self.columns[0]!r} and {self.columns[1]!r} name the same node"
+                rest = ". An edge joins two different nodes."
+                raise instances.fault(words, rest, loop)
             width, u, v = None, *ends
         else:
             items = self._item_numbers(instances, len(self._numbered))
