@@ -106,11 +106,11 @@ def judged(name: str, process: subprocess.Popen[bytes], target: Path, expected: 
     left = {path.name for path in target.iterdir()} - {"filler", "parts"}
     if process.returncode in good:
         return "right answer" if expected <= left else "NO OUTPUT"
-    sentence = process.returncode == 2 and said.startswith("Error: ") and said.count("\n") == 1
-    aborted = process.returncode == -signal.SIGABRT and "memory allocation" in said
-    outcome = (
-        "a sentence" if sentence else "aborted by Polars" if aborted else f"BAD: {said[-300:]}"
-    )
+    outcome = "BAD"
+    if process.returncode == 2 and said.startswith("Error: ") and said.count("\n") == 1:
+        outcome = "a sentence"
+    elif process.returncode not in (0, 1, 3) and "Traceback" not in said:
+        outcome = "ended by a library that had no memory"
     return outcome if not left & expected else f"{outcome}, AND A FILE"
 
 
@@ -166,7 +166,7 @@ def main() -> None:
             print(name, dict(counts), flush=True)
             for trouble, outcome in troubles(name, data, root).items():
                 print(f"  {trouble}: {outcome}", flush=True)
-                bad |= outcome != outcome.lower() and "BAD" in outcome
+                bad |= outcome != outcome.lower()
             bad |= any(number and words.isupper() for words, number in counts.items())
     sys.exit(bad)
 
