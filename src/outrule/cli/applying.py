@@ -10,7 +10,6 @@ from outrule.cli.files import MODEL, UNSEEN, Opened, Unseen, check_output, open_
 from outrule.cli.screening import (
     ERRORS,
     ON_ERROR,
-    Answers,
     OnError,
     Work,
     answer,
@@ -58,9 +57,9 @@ def predict(
         fitted = opened.model
         found = answer(opened, fitted.predict, lambda some: some.prediction, on_error, unseen)
         filled = found.add_to(_as_it_was(opened, output), column)
-    _write(filled, output, f"{count(filled.height, 'row')}, column {column!r} added")
     if errors is not None:
         write_errors(found, opened, errors)
+    _write(filled, output, f"{count(filled.height, 'row')}, column {column!r} added")
 
 
 def decide(
@@ -90,9 +89,10 @@ def decide(
         filled = found.add_to(_as_it_was(opened, output), column)
         chosen = filled.filter(filled[column])
     numbers = f"{chosen.height:,} of {count(filled.height, 'row')} chosen"
-    _write(chosen if only else filled, output, f"{_n_instances(found)}, {numbers}")
     if errors is not None:
         write_errors(found, opened, errors)
+    n_instances = sum(map(len, found.instances))
+    _write(chosen if only else filled, output, f"{count(n_instances, 'instance')}, {numbers}")
 
 
 def _optimisers(opened: Opened) -> tuple[Work, Work]:
@@ -102,10 +102,6 @@ def _optimisers(opened: Opened) -> tuple[Work, Work]:
         lambda some: some.mark(model.pick(some)),
         lambda some: some.mark(problem.pick_on_threads(some.prediction, problem.lay(some))),
     )
-
-
-def _n_instances(found: Answers) -> str:
-    return count(sum(map(len, found.instances)), "instance")
 
 
 def _open(model: str, table: str, output: str, column: str, overwrite: bool) -> Opened:

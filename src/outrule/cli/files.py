@@ -103,12 +103,11 @@ class Opened:
         from outrule.data.instances import Instances
         from outrule.model.model import unseen_words
 
+        frame = self.frame
+        if rows is not None and len(rows) < frame.height:
+            frame = frame[rows]
         names = replace(self.names, start=None) if original else self.names
-        found = Instances.from_table(
-            self.frame if rows is None else self.frame[rows],
-            **asdict(names),
-            value_range=self.model.value_range,
-        )
+        found = Instances.from_table(frame, **asdict(names), value_range=self.model.value_range)
         new = self.model.unseen_items(found)
         if new and unseen is Unseen.ERROR:
             raise DataError(f"{unseen_words(new)} Use --unseen keep to go on.")

@@ -63,7 +63,8 @@ class Answers:
         rows = np.concatenate(self.rows)
         order = np.argsort(rows)
         column = pl.concat(self.columns).gather(order).alias(name)
-        return frame[rows[order]].with_columns(column)
+        whole = len(rows) == frame.height
+        return (frame if whole else frame[rows[order]]).with_columns(column)
 
 
 def check_errors(errors: str | None, output: str, on_error: OnError, inputs: Any) -> str | None:
@@ -112,7 +113,6 @@ def _try(
     """Answer all rows but those of instances with errors, which are noted."""
     import numpy as np
 
-    group = opened.groups()
     while True:
         try:
             with places_in(opened.table, rows):
@@ -121,7 +121,7 @@ def _try(
         except DataError as error:
             if stop or not error.faults:
                 raise
-            bad = rows[list(error.faults)]
+            bad, group = rows[list(error.faults)], opened.groups()
             found.faults |= dict(zip(bad.tolist(), error.faults.values(), strict=True))
             rows = rows[~np.isin(group[rows], group[bad])]
             if not len(rows):
