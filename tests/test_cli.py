@@ -495,10 +495,9 @@ def test_a_rule_that_cannot_be_decided_is_refused_and_nothing_is_written(folder,
 
 
 def test_items_that_a_model_file_cannot_hold_are_refused_before_the_work(tmp_path):
-    frame = trips(1, 100).with_columns(pl.lit("2026-05-01").str.to_date().alias("day"))
-    frame = frame.with_columns(day=pl.col("day") + pl.duration(days=pl.int_range(500)))
+    frame = trips(1, 100).with_columns(badge=pl.col("driver").cast(pl.Binary))
     write_table(frame, tmp_path / "t.parquet")
-    (tmp_path / "spec.toml").write_text(SPEC.replace('"driver"', '"day"'))
+    (tmp_path / "spec.toml").write_text(SPEC.replace('"driver"', '"badge"'))
     result = run(
         "fit", tmp_path / "t.parquet", "--spec", tmp_path / "spec.toml", "-o", tmp_path / "m.json"
     )
@@ -554,7 +553,7 @@ def test_a_fault_of_our_own_is_no_verdict(folder, monkeypatch):
     for error, code, words in (
         (MemoryError(), 2, "Error: there is not enough memory for this.\n"),
         (KeyboardInterrupt(), 130, ""),
-        (BrokenPipeError(32, "Broken pipe"), 2, ""),
+        (BrokenPipeError(32, "Broken pipe"), 141, ""),
     ):
         monkeypatch.setattr(
             outrule.proof.certificate, "certify", lambda *_, e=error, **__: throw(e)
@@ -573,7 +572,7 @@ def test_names_from_a_file_cannot_steer_the_terminal(folder, tmp_path):
     result = run("certify", tmp_path / "m.json", folder / "later.csv")
     assert result.exit_code == 0, result.stderr
     assert "\x1b" not in result.stdout
-    assert "?[2Jno [b]pick" in result.stdout
+    assert "\\x1b[2Jno [b]pick" in result.stdout
 
 
 def test_files_are_signed_and_checked_with_a_key(folder, tmp_path):
@@ -683,9 +682,8 @@ def test_a_pipe_that_closes_early_is_no_traceback(folder):
         process.stdout.read(10)
         process.stdout.close()
         words = process.stderr.read()
-    assert b"Traceback" not in words
-    assert b"Exception" not in words
-    assert process.returncode == 2
+    assert words == b""
+    assert process.returncode == 141
 
 
 def test_help_and_version_need_nothing_heavy():

@@ -22,8 +22,13 @@ def test_the_path_from_a_table_to_a_certified_model(tmp_path):
         run = [sys.executable, "-m", *words]
         done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (line, done.stdout, done.stderr)
+    (line,) = commands("deployment.md")
+    words = [sys.executable, "-m", *line.replace("decisions.csv", "with_errors.csv").split()]
+    assert subprocess.run(words, cwd=tmp_path, capture_output=True, check=False).returncode == 0
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {
+        "with_errors.csv",
+        "with_errors.csv.errors.csv",
         "trips",
         "model.json",
         "certificate.json",

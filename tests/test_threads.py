@@ -7,7 +7,10 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 
@@ -237,9 +240,97 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
+# A thread computes a property of one object for as long as the child lives, which needs that of
+# another object.
+FORK_DURING_A_PROPERTY = """
+import os, sys, threading
+from outrule.types import computed_once
+
+begun, done = threading.Event(), threading.Event()
+
+class Thing:
+    def __init__(self, wait):
+        self.wait = wait
+
+    @computed_once
+    def value(self):
+        if self.wait:
+            begun.set()
+            done.wait()
+        return 7
+
+thread = threading.Thread(target=lambda: Thing(True).value)
+thread.start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    os._exit(Thing(False).value)
+_, status = os.waitpid(child, 0)
+done.set()
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(status) - 7)
+"""
+
+# The pool has as many threads as there are chunks, and all of them fit.
+FIT_ON_THREADS = """
+import numpy as np, outrule
+from outrule import threads
+
+threads._n_cores = lambda: 3
+predictions, outcomes = np.random.default_rng(0).random((2, 9000, 4))
+
+def fit(n_jobs):
+    rules = outrule.multipliers(4, limit=40)
+    model = outrule.DecisionCalibrator(outrule.TopK(2), rules, 0.05, start=None, n_jobs=n_jobs)
+    return model.fit(predictions, outcomes).patches_
+
+expected = fit(1)
+assert threads.run(lambda chunk: fit([None, 2, 8][chunk]), 3) == [expected] * 3
+"""
+
+NO_POLARS = """
+import sys
+import numpy as np, outrule
+
+predictions, outcomes = np.random.default_rng(0).random((2, 60, 4))
+rules = [outrule.Fixed(0), outrule.Reweight("double", lambda view: 2 * view.predictions)]
+model = outrule.DecisionCalibrator(outrule.BestAction(), rules, 0.5).fit(predictions, outcomes)
+model.predict(predictions), model.decide(predictions), model.score(predictions, outcomes)
+outrule.certify(model, outcomes, predictions)
+sys.exit("polars" in sys.modules)
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_process_that_forks_has_threads_in_both_halves():
+@pytest.mark.parametrize("code", [FORK, FORK_DURING_A_PROPERTY, FIT_ON_THREADS, NO_POLARS])
+def test_a_process_of_its_own_ends(code):
     done = subprocess.run(
-        [sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_property_has_a_lock():
+    for path in Path(outrule.__file__).parent.rglob("*.py"):
+        assert "import cached_property" not in path.read_text()
+
+
+# --- other people's threads and processes ---------------------------------------------------------
+
+
+def fit_and_decide(seed):
+    predictions, outcomes = np.random.default_rng(seed).random((2, 3000, 3))
+    model = calibrator(None).fit(predictions, outcomes)
+    return model.patches_, model.predict(predictions).tobytes()
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_joblib_gives_the_same_bits(backend):
+    found = joblib.Parallel(2, backend=backend)(joblib.delayed(fit_and_decide)(s) for s in range(3))
+    assert found == [fit_and_decide(seed) for seed in range(3)]
+
+
+def test_an_executor_of_threads_gives_the_same_bits():
+    with ThreadPoolExecutor(3) as executor:
+        found = list(executor.map(fit_and_decide, range(6)))
+    assert found == [fit_and_decide(seed) for seed in range(6)]

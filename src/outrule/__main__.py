@@ -1,5 +1,5 @@
 """``python -m outrule``: the command line."""
 
-from outrule.cli import app
+from outrule.cli import run
 
-app(prog_name="outrule")
+run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -12,7 +13,22 @@ class ArgumentError(ValueError):
 
 
 class DataError(ValueError):
-    """A value in the data is not what the method can work with; says where and what to do."""
+    """A value in the data is not what the method can work with; says where and what to do.
+
+    Attributes
+    ----------
+    faults : mapping from the rows of a table that are to blame to what is wrong with each; empty
+        where no single row is
+    """
+
+    def __init__(self, words: str, faults: Mapping[int, str] | None = None) -> None:
+        super().__init__(words)
+        self.faults = dict(faults or {})
+
+    def said_by(self, who: str) -> DataError:
+        """The same error with a name before its words."""
+        faults = {row: f"{who}: {words}" for row, words in self.faults.items()}
+        return DataError(f"{who}: {self}", faults)
 
 
 LONGEST_VALUE = 300  # characters of a value that a message shows

@@ -20,6 +20,7 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 _jobs: ContextVar[int | None] = ContextVar("jobs", default=None)
+_in_pool: ContextVar[bool] = ContextVar("in_pool", default=False)
 
 
 def check_jobs(n_jobs: Any, owner: str) -> None:
@@ -52,7 +53,9 @@ def as_asked(method: Callable[Concatenate[Any, Given], Result]) -> Callable[...,
 
 
 def n_threads() -> int:
-    """How many threads may run now."""
+    """How many threads may run now; in a thread of the pool, which may not wait for it, one."""
+    if _in_pool.get():
+        return 1
     jobs = _jobs.get()
     if jobs is None:
         return _n_cores()
@@ -69,12 +72,12 @@ def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
     numbers = count()
 
     def take_chunks() -> None:
-        with using(1):
-            while not errors and (chunk := next(numbers)) < n_chunks:
-                try:
-                    results[chunk] = work(chunk)
-                except BaseException as error:
-                    errors[chunk] = error
+        _in_pool.set(True)
+        while not errors and (chunk := next(numbers)) < n_chunks:
+            try:
+                results[chunk] = work(chunk)
+            except BaseException as error:
+                errors[chunk] = error
 
     wait([_pool().submit(take_chunks) for _ in range(width)])
     if errors:  # chunks are taken in order, so the first that fails is always among them

@@ -69,3 +69,10 @@ class Figures:
 
     def interval(self, row: Mapping[str, float], sign: str = "") -> str:
         return f"{self.plain(row['lower'], sign)} to {self.plain(row['upper'], sign)}"
+
+
+def harmless(text: str, keep: str = "") -> str:
+    """Names from the data, with escapes for what could steer a terminal or turn round a line."""
+    return "".join(
+        letter if letter.isprintable() or letter in keep else ascii(letter)[1:-1] for letter in text
+    )

@@ -565,7 +565,7 @@ def test_a_column_without_numbers_is_refused(role):
 
 
 @pytest.mark.parametrize("name", ["score", "bought"])
-@pytest.mark.parametrize(("bad", "word"), [(None, "NaN"), (np.nan, "NaN"), (np.inf, "infinite")])
+@pytest.mark.parametrize(("bad", "word"), [(None, "null"), (np.nan, "NaN"), (np.inf, "infinite")])
 def test_cells_that_are_not_finite_are_refused_with_their_row(name, bad, word):
     role = {"score": "prediction", "bought": "outcome"}[name]
     with refused(

@@ -100,12 +100,19 @@ def test_a_multiplier_of_a_table_needs_its_items():
         decide(Multiplier([0.5], name="half"), table(item=None))
 
 
-def test_an_item_without_a_multiplier_is_refused():
+def test_in_training_an_item_without_a_multiplier_is_refused():
     with refused("rule 'half' has no multiplier for item 'blue'."):
-        decide(Multiplier({"red": 0.5}, name="half"), table())
+        Multiplier({"red": 0.5}, name="half").check_training(table())
     frame = TABLE.with_columns(car=pl.Series([0, 0, 7, 7, 0]))
     with refused("rule 'half' has no multiplier for item 7."):
-        decide(Multiplier([0.5, 1.0], name="half"), table(frame=frame))
+        Multiplier([0.5, 1.0], name="half").check_training(table(frame=frame))
+
+
+def test_an_item_that_training_has_not_seen_is_multiplied_by_one():
+    known = Multiplier({"red": 0.5, "blue": 1.0, "green": 1.0}, name="half")
+    some = Multiplier({"red": 0.5}, name="half")
+    assert some.per_item(table()).tolist() == known.per_item(table()).tolist()
+    assert (decide(some, table()) == decide(known, table())).all()
 
 
 @pytest.mark.parametrize("length", [1, 2, 4])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -28,7 +27,7 @@ from outrule.problems.contract import Layout, Problem
 from outrule.problems.one_item import BestAction, Classification, Rejection
 from outrule.rules.decisions import BLOCK, compact, decide_all
 from outrule.rules.rules import Rule
-from outrule.types import Booleans, Floats, Integers
+from outrule.types import Booleans, Floats, Integers, computed_once
 
 PIECE = 2048  # instances that a thread takes through all members at a time
 ARGMAX = (BestAction, Classification, Rejection)  # the kernel knows their optimiser
@@ -68,35 +67,35 @@ class Members:
 
     members: tuple[Member, ...]
 
-    @cached_property
+    @computed_once
     def used(self) -> list[int]:
         """The tests that a patch names, but for the optimiser's own."""
         return sorted({patch.test for patch in self._patches} - {OPTIMISER})
 
-    @cached_property
+    @computed_once
     def _patches(self) -> list[CurvePatch]:
         return [patch for member in self.members for patch in member.patches]
 
-    @cached_property
+    @computed_once
     def lengths(self) -> Integers:
         """Where the patches of each member end."""
         return np.cumsum([0, *(len(member.patches) for member in self.members)], dtype=np.int64)
 
-    @cached_property
+    @computed_once
     def order(self) -> Integers:
         """Which of the used tests every patch is of, or -1 for the optimiser's own."""
         number = {test: row for row, test in enumerate(self.used)} | {OPTIMISER: OPTIMISER}
         return np.array([number[patch.test] for patch in self._patches], dtype=np.int64)
 
-    @cached_property
+    @computed_once
     def curves(self) -> tuple[Integers, Floats]:
         return pack((patch.x, patch.y) for patch in self._patches)
 
-    @cached_property
+    @computed_once
     def _starts(self) -> list[ItemCurves | None]:
         return [None if member.start is None else member.start.curves for member in self.members]
 
-    @cached_property
+    @computed_once
     def item_curves(self) -> Indexed:
         """The isotonic curves of all members behind each other."""
         return Indexed.of(curve for curves in self._starts if curves for curve in curves.values())

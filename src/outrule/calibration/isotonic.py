@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from outrule import threads
 from outrule.calibration.piecewise import POOLED, Indexed, ItemCurves, curves_of_items
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.types import Booleans, Floats, Integers
+from outrule.types import Booleans, Floats, Integers, computed_once
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ class FittedIsotonic:
 
     curves: ItemCurves
 
-    @cached_property
+    @computed_once
     def _indexed(self) -> Indexed:
         return Indexed.of(self.curves.values())
 

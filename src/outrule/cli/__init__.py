@@ -3,6 +3,7 @@
 # Only typer is imported here and at the top of the commands' modules: numpy, polars, numba and
 # scikit-learn take seconds, and `outrule --help` should not wait for them.
 import inspect
+import sys
 from typing import Annotated
 
 import typer
@@ -50,6 +51,15 @@ def main(
     Tables are Parquet, CSV, TSV or Arrow files with one row per item; "-" reads or writes a pipe.
     Bad input gives a message on standard error and exit code 2; a bug in outrule gives code 70.
     """
+
+
+def run() -> None:
+    """The command from the shell; what typer itself prints can meet a full disk as well."""
+    try:
+        with refusals():
+            app(prog_name="outrule")
+    except typer.Exit as stop:
+        sys.exit(stop.exit_code)
 
 
 for command in (fit, predict, decide, certify, report, example, demo, reproduce):

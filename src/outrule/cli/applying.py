@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrule.cli.files import KEY, MODEL, check_output, open_files, open_key
+from outrule.cli.files import KEY, MODEL, UNSEEN, Opened, Unseen, check_output, open_files, open_key
+from outrule.cli.screening import (
+    ERRORS,
+    ON_ERROR,
+    OnError,
+    Work,
+    answer,
+    check_errors,
+    write_errors,
+)
 from outrule.cli.talking import say, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
@@ -14,9 +23,6 @@ from outrule.words import count
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from outrule import Instances
-    from outrule.model.model import Model
 
 TABLE = Annotated[str, typer.Argument(help='One row per item; "-" reads standard input.')]
 FILE = Annotated[
@@ -32,6 +38,9 @@ def predict(
     output: FILE,
     column: NAME = "calibrated",
     overwrite: FORCE = False,
+    on_error: ON_ERROR = OnError.STOP,
+    errors: ERRORS = None,
+    unseen: UNSEEN = Unseen.KEEP,
     key: KEY = None,
 ) -> None:
     """Add calibrated predictions to a table.
@@ -43,10 +52,14 @@ def predict(
     outrule predict model.json today.parquet -o today_calibrated.parquet
     cat today.csv | outrule predict model.json - -o - | head
     """
+    errors = check_errors(errors, output, on_error, (model, table))
     with waiting("predicting"):
-        fitted, frame, instances = _open(model, table, output, column, overwrite, key)
-        calibrated = instances.origin.restore(fitted.predict(instances), None)
-        filled = frame.with_columns(calibrated.alias(column))
+        opened = _open(model, table, output, column, overwrite, key)
+        fitted = opened.model
+        found = answer(opened, fitted.predict, lambda some: some.prediction, on_error, unseen)
+        filled = found.add_to(_as_it_was(opened, output), column)
+    if errors is not None:
+        write_errors(found, opened, errors)
     _write(filled, output, f"{count(filled.height, 'row')}, column {column!r} added")
 
 
@@ -57,6 +70,9 @@ def decide(
     column: NAME = "chosen",
     overwrite: FORCE = False,
     only: Annotated[bool, typer.Option("--only", help="Write only the chosen rows.")] = False,
+    on_error: ON_ERROR = OnError.STOP,
+    errors: ERRORS = None,
+    unseen: UNSEEN = Unseen.KEEP,
     key: KEY = None,
 ) -> None:
     """Decide every instance of a table.
@@ -68,26 +84,47 @@ def decide(
     outrule decide model.json today.parquet -o decisions.parquet
     outrule decide model.json today.csv --only -o chosen.csv
     """
+    errors = check_errors(errors, output, on_error, (model, table))
     with waiting("deciding"):
-        fitted, frame, instances = _open(model, table, output, column, overwrite, key)
-        marks = instances.origin.restore(instances.mark(fitted.pick(instances)), None)
-        filled = frame.with_columns(marks.alias(column))
+        opened = _open(model, table, output, column, overwrite, key)
+        found = answer(opened, *_optimisers(opened), on_error, unseen)
+        filled = found.add_to(_as_it_was(opened, output), column)
         chosen = filled.filter(filled[column])
     numbers = f"{chosen.height:,} of {count(filled.height, 'row')} chosen"
-    _write(chosen if only else filled, output, f"{count(len(instances), 'instance')}, {numbers}")
+    if errors is not None:
+        write_errors(found, opened, errors)
+    n_instances = sum(map(len, found.instances))
+    _write(chosen if only else filled, output, f"{count(n_instances, 'instance')}, {numbers}")
+
+
+def _optimisers(opened: Opened) -> tuple[Work, Work]:
+    """The optimiser on calibrated predictions, and on the original ones."""
+    model, problem = opened.model, opened.model.problem
+    return (
+        lambda some: some.mark(model.pick(some)),
+        lambda some: some.mark(problem.pick_on_threads(some.prediction, problem.lay(some))),
+    )
 
 
 def _open(
     model: str, table: str, output: str, column: str, overwrite: bool, key: str | None
-) -> tuple[Model, pl.DataFrame, Instances]:
+) -> Opened:
     check_output(output, (model, table, *([key] if key else [])), is_table=True)
     if not column:
         raise DataError("--column is empty: give the column a name.")
-    fitted, frame, instances = open_files(model, table, outcome=False, key=open_key(key))
-    if column in frame.columns and not overwrite:
+    opened = open_files(model, table, outcome=False, key=open_key(key))
+    if column in opened.table.frame.columns and not overwrite:
         words = "choose another with --column, or use --overwrite"
         raise DataError(f"the table already has a column {column!r}: {words}.")
-    return fitted, frame, instances
+    return opened
+
+
+def _as_it_was(opened: Opened, output: str) -> pl.DataFrame:
+    """The table; from text to text, with the fields that it had."""
+    from outrule.data.table_files import SEPARATORS, output_kind
+
+    text = opened.table.text
+    return text if text is not None and output_kind(output) in SEPARATORS else opened.table.frame
 
 
 def _write(frame: pl.DataFrame, output: str, words: str) -> None:

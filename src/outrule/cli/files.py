@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrule.cli.talking import say
+from outrule.cli.talking import printable, say
 from outrule.errors import DataError
 from outrule.files import STANDARD, follow_links, is_special, open_output
 
@@ -17,8 +21,20 @@ if TYPE_CHECKING:
     import polars as pl
 
     from outrule import Instances
+    from outrule.data.origin import ColumnNames
+    from outrule.data.table_files import TableFile
     from outrule.model.model import Model
+    from outrule.types import Integers
 
+
+class Unseen(StrEnum):
+    KEEP, ERROR = "keep", "error"
+
+
+UNSEEN = Annotated[
+    Unseen,
+    typer.Option(help="Items that training did not have: keep them with a warning, or stop."),
+]
 MODEL = Annotated[str, typer.Argument(help="A model file that `outrule fit` wrote.")]
 KEY = Annotated[
     str | None,
@@ -32,6 +48,10 @@ def check_output(
     """Raise an error for a path that cannot be written, or that is one of the inputs."""
     if output == STANDARD and as_json:
         raise DataError("--json and '-o -' both write to standard output: choose one.")
+    if output == STANDARD and sys.stdout is None:
+        raise DataError("standard output is closed: name a file with -o.")
+    if STANDARD in inputs and sys.stdin is None:
+        raise DataError("standard input is closed: name a file.")
     if output is None or output == STANDARD or is_special(output):
         return
     path = Path(output)
@@ -66,46 +86,105 @@ def open_key(path: str | None) -> bytes | None:
     return None if path is None else read_key(path)
 
 
-def open_files(
-    path: str, *tables: str, outcome: bool, key: bytes | None = None
-) -> tuple[Model, pl.DataFrame, Instances]:
-    """A model, a table (or some, one below the other), and its instances, read as in training."""
-    from outrule.data.instances import Instances
+@dataclass(frozen=True)
+class Opened:
+    """A model and a table, read as in training."""
+
+    model: Model
+    table: TableFile
+    names: ColumnNames
+    frame: pl.DataFrame  # what rules may see
+
+    def instances(
+        self,
+        rows: Integers | None = None,
+        *,
+        unseen: Unseen = Unseen.KEEP,
+        original: bool = False,
+    ) -> Instances:
+        """The instances of some rows; ``original``: for a decision by their predictions alone."""
+        from outrule.data.instances import Instances
+        from outrule.model.model import unseen_words
+
+        frame = self.frame
+        if rows is not None and len(rows) < frame.height:
+            frame = frame[rows]
+        names = replace(self.names, start=None) if original else self.names
+        found = Instances.from_table(frame, **asdict(names), value_range=self.model.value_range)
+        new = self.model.unseen_items(found)
+        if new and unseen is Unseen.ERROR:
+            raise DataError(f"{unseen_words(new)} Use --unseen keep to go on.")
+        if original:
+            self.model.problem.check_data(found)
+            return found
+        return self.model.instances(found)
+
+    def groups(self) -> Integers:
+        """The first row of every row's instance; a row without an instance is alone."""
+        import numpy as np
+        import polars as pl
+
+        keys = pl.DataFrame({"key": self.frame[self.names.instance]}).with_row_index("row")
+        first = keys.select(pl.col("row").first().over("key"))["row"].to_numpy().astype(np.int64)
+        alone = keys["key"].is_null().to_numpy()
+        return np.where(alone, np.arange(len(first)), first)
+
+
+def open_files(path: str, *tables: str, outcome: bool, key: bytes | None = None) -> Opened:
+    """A model file, and a table for it; or some tables, one below the other."""
+    from outrule.data.tables import without
 
     model = _open_model(path, key)
-    assert model.columns is not None
-    frame = _read_tables(tables, model.columns.instance)
-    names, kept = model.columns, frame
+    names = model.columns
+    assert names is not None
+    read = _open_tables(tables, names)
+    kept = read.frame
     if not outcome:  # it is not needed to decide, and no rule may see it
-        kept = frame.drop(names.outcome or (), strict=False)
+        kept = without(kept, names.outcome)
         names = replace(names, outcome=None, weight=None, cluster=None)
     if names.item in kept.columns:
         kept = _items_as_trained(kept, names.item, model)
-    instances = Instances.from_table(kept, **asdict(names), value_range=model.value_range)
-    return model, frame, model.instances(instances)
+    return Opened(model, read, names, kept)
 
 
-def _read_tables(tables: Sequence[str], instance: str) -> pl.DataFrame:
+def identifiers(names: ColumnNames) -> list[str]:
+    """The columns whose fields are names, and not numbers to calculate with."""
+    return [name for name in (names.instance, names.item, names.cluster) if name is not None]
+
+
+@contextmanager
+def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
+    """Errors speak of lines of the file; ``rows`` are those that the table was cut down to."""
+
+    def where(row: str) -> str:
+        return table.where(int(row) if rows is None else int(rows[int(row)]))
+
+    try:
+        yield
+    except DataError as error:
+        words = re.sub(r"row (\d+) of the table", lambda found: where(found[1]), str(error))
+        words = re.sub(
+            r"\brows \[([\d, ]+)\]",
+            lambda found: "; ".join(where(row) for row in found[1].split(", ")),
+            words,
+        )
+        raise DataError(words, error.faults) from None
+
+
+def warn_of_unseen(model: Model, *some: Instances) -> None:
+    """One warning about the items that training did not have."""
+    from outrule.model.model import unseen_words
+
+    found = dict.fromkeys(item for one in some for item in model.unseen_items(one))
+    if found:
+        say(f"Warning: {printable(unseen_words(list(found)))}", err=True)
+
+
+def _open_tables(paths: Sequence[str], names: ColumnNames) -> TableFile:
     """Tables with the same columns and different instances, one below the other."""
-    import polars as pl
+    from outrule.data.table_files import open_table, stack
 
-    from outrule.data.table_files import POLARS_ERRORS, read_table
-
-    frame = read_table(tables[0])
-    for number, table in enumerate(tables[1:], 1):
-        more = read_table(table)
-        if instance in frame.columns and instance in more.columns:
-            names = set(frame[instance].to_list())
-            both = next((name for name in more[instance].to_list() if name in names), None)
-            if both is not None:
-                raise DataError(f"{instance} {both!r} is in {table} and in a table before it.")
-        try:
-            frame = pl.concat([frame, more.select(frame.columns)], how="vertical_relaxed")
-        except POLARS_ERRORS:
-            raise DataError(
-                f"{table} must have the columns of {tables[number - 1]}, with the same types."
-            ) from None
-    return frame
+    return stack([open_table(path, identifiers(names)) for path in paths], names.instance)
 
 
 def _open_model(path: str, key: bytes | None) -> Model:
@@ -142,10 +221,11 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
             known.append(rule.item)
     column, trained_text = frame[name], all(isinstance(item, str) for item in known)
     if known and trained_text and column.dtype.is_integer():
-        return frame.with_columns(column.cast(pl.String))
+        return frame.with_columns(column.cast(pl.String))  # a Series: its name is no pattern
     is_text = column.dtype in (pl.String, pl.Categorical, pl.Enum)
     if known and is_text != trained_text and column.null_count() < len(column):
-        words = "text" if trained_text else "numbers"
+        number = isinstance(known[0], int | float)
+        words = "text" if trained_text else "numbers" if number else f"{type(known[0]).__name__}s"
         raise DataError(
             f"the item column {name!r} holds {column.dtype}, but held {words} when the model was "
             "fitted, so that no item would be recognised. Write the items as in training."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import outrule
-from outrule.cli.files import check_output, finish, open_key
+from outrule.cli.files import check_output, finish, identifiers, open_key, places_in
 from outrule.cli.talking import drawn, printable, say, waiting
 from outrule.files import STANDARD
 from outrule.words import Figures, count
@@ -81,15 +81,17 @@ def fit(
 
 def _fit(table: str, spec: str, epsilon: float | None) -> tuple[Model, Instances]:
     """A model, and the data it was fitted on."""
-    from outrule.data.table_files import read_table
+    from outrule.data.table_files import open_table
     from outrule.model.codec import check_item_names
     from outrule.model.fitting import fit_model
 
     file = outrule.read_spec(spec)
-    instances = file.instances(read_table(table))
-    check_item_names(instances.item_names or ())
-    changes = {} if epsilon is None else {"epsilon": epsilon}
-    return fit_model(file.settings(instances, **changes), instances), instances
+    read = open_table(table, identifiers(file.columns))
+    with places_in(read):
+        instances = file.instances(read.frame)
+        check_item_names(instances.item_names or ())
+        changes = {} if epsilon is None else {"epsilon": epsilon}
+        return fit_model(file.settings(instances, **changes), instances), instances
 
 
 def _summary(model: Model, instances: Instances) -> dict[str, Any]:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import outrule
-from outrule.cli.files import KEY, MODEL, check_output, finish, open_files, open_key
+from outrule.cli.files import (
+    KEY,
+    MODEL,
+    check_output,
+    finish,
+    open_files,
+    open_key,
+    places_in,
+    warn_of_unseen,
+)
 from outrule.cli.talking import drawn, printable, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
@@ -128,10 +137,14 @@ def _certify(
     from outrule.proof import certificate
 
     earlier = None if previous is None else _open_certificate(previous, key)
-    fitted, _, instances = open_files(model, *tables, outcome=True, key=key)
-    found = certificate.certify(
-        fitted, instances, confidence=confidence, max_weight=max_weight, previous=earlier
-    )
+    opened = open_files(model, *tables, outcome=True, key=key)
+    fitted = opened.model
+    with places_in(opened.table):
+        instances = opened.instances()
+        found = certificate.certify(
+            fitted, instances, confidence=confidence, max_weight=max_weight, previous=earlier
+        )
+    warn_of_unseen(fitted, instances)
     return fitted, instances, found
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
@@ -11,29 +12,46 @@ from typing import Any
 import typer
 
 import outrule
+from outrule.words import harmless
 
-REFUSED, CRASHED, INTERRUPTED = 2, 70, 130
+REFUSED, CRASHED, INTERRUPTED, PIPE_CLOSED = 2, 70, 130, 141
 ARGUMENT = re.compile(r"The '(\w+)' argument of \S+ must be(?: (a float|an int)\b)?")
 KINDS = {"a float": " a number", "an int": " a whole number"}
+# What errors say to users of Python, and what it is on the command line.
+WORDS = {
+    "Give Instances (or [data] of the spec) the range of the values: value_range.": (
+        "Set value_range in [data] of the spec, and fit."
+    ),
+    "name the column of the 'item'.": "name the item column in [data] of the spec.",
+    "give start= for both or for neither.": "the start column of [data] is missing, or new.",
+    ", and start= is given: choose one.": (
+        ", and [fit] of the spec has a start as well: choose one."
+    ),
+    ", in pandas with .astype(str).": ".",
+    ": see Rejection.with_reject.": ".",
+}
 
 
 @contextmanager
 def refusals(options: Collection[str] = ()) -> Iterator[None]:
-    """Turn bad input, full disks and closed pipes into a message and exit code 2.
+    """Turn bad input, full disks and closed pipes into a message and an exit code.
 
     Errors about Python arguments name one of the ``options`` instead, or a key of the spec. A bug
     keeps its traceback, and its exit code is not 1, which is a verdict of ``certify``.
     """
     try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* not seen in training")  # said once, in files.py
+            try:
+                yield
+            finally:
+                if sys.stdout is not None:  # it is None where it was closed
+                    sys.stdout.flush()
     except (outrule.ArgumentError, outrule.DataError, typer.BadParameter) as error:
         raise _refuse(str(error), options) from None
-    except BrokenPipeError:  # the reader of our output has closed it
+    except BrokenPipeError:  # the reader of our output has seen enough
         _close_output()
-        raise typer.Exit(REFUSED) from None
+        raise typer.Exit(PIPE_CLOSED) from None
     except OSError as error:
         _close_output()
         place = "" if error.filename is None else f"{error.filename}: "
@@ -55,6 +73,8 @@ def _refuse(words: str, options: Collection[str] = ()) -> typer.Exit:
         shown = f"--{name.replace('_', '-')}" if name in options else f"'{name}'"
         return f"{shown} must be{KINDS.get(kind, '')}"
 
+    for python, ours in WORDS.items():
+        words = words.replace(python, ours)
     say(f"Error: {printable(ARGUMENT.sub(reword, words))}", err=True)
     return typer.Exit(REFUSED)
 
@@ -67,8 +87,8 @@ def say(words: str, *, err: bool = False) -> None:
 
 
 def printable(words: str) -> str:
-    """A string from a file, without the characters that could control a terminal."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in words)
+    """Lines with names from a file, without the characters that could control a terminal."""
+    return harmless(words, "\n")
 
 
 def _close_output() -> None:
@@ -90,15 +110,16 @@ def drawn(titles: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = F
     """A table as wide as the terminal it goes to; in a pipe, as wide as it needs to be."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(titles[0])
     for title in titles[1:]:
         table.add_column(title, justify="right")
     for row in rows:
-        table.add_row(*map(printable, row))
+        table.add_row(*(Text(harmless(cell)) for cell in row))  # [b] is no markup in a Text
     console = Console(stderr=err)
     if not console.is_terminal:
         console.width = 500  # columns, so that nothing is wrapped
     with console.capture() as capture:
-        console.print(table, markup=False, highlight=False)
+        console.print(table, highlight=False)
     return capture.get().rstrip("\n")

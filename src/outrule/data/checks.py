@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule import threads
-from outrule.data.origin import Origin, TableOrigin, place
+from outrule.data.origin import Origin, TableOrigin, fault
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Floats, Integers
 
@@ -59,18 +59,21 @@ def check_inside(
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= low) & (values <= high)))
     if not len(bad):
         return
-    value, where = values[bad[0]], place(origin, offsets, int(bad[0]))
-    if np.isfinite(value):
-        raise DataError(
-            f"{name} is {value:g} at {where}, outside [{low:g}, {high:g}]. "
-            "Give Instances (or [data] of the spec) the range of the values: value_range."
-        )
-    word = "NaN" if np.isnan(value) else "infinite"
+
+    def what(flat: int) -> str:
+        value = values[flat]
+        word = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value:g}"
+        return f"{name} is {word}"
+
     plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
     other = "the row" if isinstance(origin, TableOrigin) else "mark the item as unavailable"
-    raise DataError(
-        f"{name} is {word} at {where}. {plural} must be finite: drop the instance, or {other}."
-    )
+    rest = f". {plural} must be finite: drop the instance, or {other}."
+    if np.isfinite(values[bad[0]]):
+        rest = (
+            f", outside [{low:g}, {high:g}]. "
+            "Give Instances (or [data] of the spec) the range of the values: value_range."
+        )
+    raise fault(what, rest, bad, origin, offsets)
 
 
 def check_weight(weight: Floats, origin: Origin) -> None:
@@ -94,10 +97,12 @@ def check_repeats(
     same = np.diff(codes) == 0
     same[offsets[1:-1] - 1] = False  # from the last item of an instance to the first of the next
     if same.any():
-        flat = int(np.argmax(same)) + 1
-        raise DataError(
-            f"item {names[codes[flat]]!r} is offered twice, again at "
-            f"{place(origin, offsets, flat)}. An instance offers an item once: drop the row."
+        raise fault(
+            lambda flat: f"item {names[codes[flat]]!r} is offered twice, again",
+            ". An instance offers an item once: drop the row.",
+            np.flatnonzero(same) + 1,
+            origin,
+            offsets,
         )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.arrays import read_arrays
 from outrule.data.checks import check_inside, check_offers, check_range, check_repeats, check_weight
-from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, place
+from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, TableOrigin, fault, place
 from outrule.data.view import View
 from outrule.errors import DataError, refuse_argument
-from outrule.types import Booleans, Floats, Integers, Picks
+from outrule.types import Booleans, Floats, Integers, Picks, computed_once
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +159,7 @@ class Instances:
             return self.origin.shape[1]
         return None
 
-    @cached_property
+    @computed_once
     def item(self) -> NDArray[np.int32] | None:
         """Which item each is: the column of an array, or a code of ``item_names``."""
         if isinstance(self.origin, ArrayOrigin):
@@ -180,12 +179,12 @@ class Instances:
         numbers = getattr(self.origin, "numbers", None)
         return 0 if numbers is None or not len(numbers) else int(numbers[0])
 
-    @cached_property
+    @computed_once
     def instance(self) -> Integers:
         """The instance of every item, shape (n_items_in_all,)."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
-    @cached_property
+    @computed_once
     def fingerprint(self) -> str:
         """SHA-256 of everything that numbers depend on."""
         digest = hashlib.sha256(repr((self.value_range, self.item_names)).encode())
@@ -248,6 +247,15 @@ class Instances:
     def where_flat(self, flat: int) -> str:
         """The same from a flat position."""
         return place(self.origin, self.offsets, flat)
+
+    def fault(self, what: str | Callable[[int], str], rest: str, flat: Integers) -> DataError:
+        """The error for items at flat positions; it knows all their rows."""
+        return fault(what, rest, flat, self.origin, self.offsets)
+
+    def faults(self, bad: Integers, words: str) -> dict[int, str]:
+        """What is wrong with some instances, by the first row of each; nothing for arrays."""
+        rows = self.origin.rows if isinstance(self.origin, TableOrigin) else ()
+        return {int(rows[self.offsets[i]]): words for i in bad} if len(rows) else {}
 
     def name_items(self, flat: Integers) -> str:
         """Some items of one instance in the caller's words."""

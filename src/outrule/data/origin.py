@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,6 +66,21 @@ def place(origin: Origin, offsets: Integers, flat: int) -> str:
     """Where a flat position is, in the caller's words."""
     instance = int(np.searchsorted(offsets, flat, side="right")) - 1
     return origin.where(instance, flat - int(offsets[instance]), flat)
+
+
+def fault(
+    what: str | Callable[[int], str],
+    rest: str,
+    flat: Integers,
+    origin: Origin,
+    offsets: Integers,
+) -> DataError:
+    """The error for items at flat positions: what is wrong, where first, the rest; has all rows."""
+    say = what if callable(what) else lambda _: what
+    rows = origin.rows[flat].tolist() if isinstance(origin, TableOrigin) else []
+    faults = {row: say(i) for row, i in zip(rows, flat.tolist(), strict=False)}
+    first = int(flat[0])
+    return DataError(f"{say(first)} at {place(origin, offsets, first)}{rest}", faults)
 
 
 def missing(name: str, known: list[str]) -> DataError:

@@ -1,14 +1,18 @@
 """Reading and writing of Parquet, CSV, TSV and Arrow files as Polars frames."""
 
+from __future__ import annotations
+
 import csv
 import io
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import IO
@@ -54,6 +58,34 @@ OS_ERROR = re.compile(r"\(os error (\d+)\)")  # as Polars quotes it
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 
+@dataclass(frozen=True)
+class TableFile:
+    """A table that was read, and what messages and a copy of it need of the file."""
+
+    name: str
+    frame: pl.DataFrame
+    text: pl.DataFrame | None = None  # the fields of a text file as they were
+    lines: Sequence[int] | None = None  # where the rows of a text file begin, if in many lines
+
+    parts: Sequence[TableFile] = ()  # tables that are one below the other
+
+    def where(self, row: int) -> str:
+        """A row as an editor shows it: the header is line 1."""
+        for part in self.parts:
+            if row < part.frame.height:
+                return part.where(row)
+            row -= part.frame.height
+        if self.text is None:
+            return f"row {self.number(row)} of {self.name}, counting from 1"
+        return f"line {self.number(row)} of {self.name}"
+
+    def number(self, row: int) -> int:
+        """The line of a text file, or the row counted from 1."""
+        if self.text is None:
+            return row + 1
+        return row + 2 if self.lines is None else self.lines[row]
+
+
 def read_table(path: str | PathLike[str]) -> pl.DataFrame:
     """Read a whole table.
 
@@ -61,21 +93,52 @@ def read_table(path: str | PathLike[str]) -> pl.DataFrame:
     one, the first bytes do. The type of a CSV column is found from all its fields: integers,
     numbers, booleans, else strings. Numbers with leading zeros or a plus sign are strings.
     """
+    return open_table(path).frame
+
+
+def open_table(path: str | PathLike[str], identifiers: Collection[str] = ()) -> TableFile:
+    """Read a whole table; in CSV, columns that name things are whole numbers or strings.
+
+    The months 2024.1 and 2024.10 are two, though they are one number.
+    """
     name = "standard input" if str(path) == STANDARD else str(path)
     try:
         if str(path) == STANDARD:
-            return _parse(sys.stdin.buffer.read(), None, name)
+            return _parse(sys.stdin.buffer.read(), None, name, identifiers)
         if is_special(path):
-            return _parse(Path(path).read_bytes(), EXTENSIONS.get(_extension(path)), name)
+            kind = EXTENSIONS.get(_extension(path))
+            return _parse(Path(path).read_bytes(), kind, name, identifiers)
         with Path(path).open("rb") as file:
             kind = table_kind(path)
             if kind is not Kind.PARQUET:
                 check_memory(os.fstat(file.fileno()).st_size, name)
-                return _parse(file.read(), kind, name)
+                return _parse(file.read(), kind, name, identifiers)
             _check_start(file.read(8), kind, name)
-        return _parse_binary(Path(path), kind, name)  # by its path: it need not be in memory twice
+        frame = _parse_binary(Path(path), kind, name)  # by its path: not in memory twice
+        return TableFile(name, frame)
     except OSError as error:
         raise DataError(f"{name} cannot be read: {_reason(error)}.") from None
+
+
+def stack(tables: Sequence[TableFile], instance: str) -> TableFile:
+    """Tables with the same columns and different instances, one below the other."""
+    if len(tables) == 1:
+        return tables[0]
+    frame = tables[0].frame
+    for before, table in pairwise(tables):
+        more = table.frame
+        if instance in frame.columns and instance in more.columns:
+            names = set(frame[instance].to_list())
+            both = next((name for name in more[instance].to_list() if name in names), None)
+            if both is not None:
+                raise DataError(f"{instance} {both!r} is in {table.name} and in a table before it.")
+        try:
+            frame = pl.concat([frame, more.select(frame.columns)], how="vertical_relaxed")
+        except POLARS_ERRORS:
+            raise DataError(
+                f"{table.name} must have the columns of {before.name}, with the same types."
+            ) from None
+    return TableFile(" and ".join(table.name for table in tables), frame, parts=tables)
 
 
 def write_table(frame: pl.DataFrame, path: str | PathLike[str]) -> None:
@@ -83,8 +146,7 @@ def write_table(frame: pl.DataFrame, path: str | PathLike[str]) -> None:
 
     Standard output (``"-"``), pipes and devices without an extension get CSV.
     """
-    free = str(path) == STANDARD or is_special(path)
-    kind = EXTENSIONS.get(_extension(path), Kind.CSV) if free else table_kind(path)
+    kind = output_kind(path)
     with open_output(path) as file:
         try:
             _write(frame, file, kind)
@@ -92,6 +154,12 @@ def write_table(frame: pl.DataFrame, path: str | PathLike[str]) -> None:
             number = OS_ERROR.search(str(error))
             code = int(number[1]) if number else getattr(error, "errno", None) or 0
             raise OSError(code, _reason(error)) from None
+
+
+def output_kind(path: str | PathLike[str]) -> Kind:
+    """The format in which a table is written to a path."""
+    free = str(path) == STANDARD or is_special(path)
+    return EXTENSIONS.get(_extension(path), Kind.CSV) if free else table_kind(path)
 
 
 def table_kind(path: str | PathLike[str]) -> Kind:
@@ -106,10 +174,22 @@ def _extension(path: str | PathLike[str]) -> str:
     return Path(path).suffix.lower()
 
 
-def _parse(data: bytes, kind: Kind | None, name: str) -> pl.DataFrame:
+def _parse(
+    data: bytes, kind: Kind | None, name: str, identifiers: Collection[str] = ()
+) -> TableFile:
     kind = kind or MAGIC.get(data[:4], Kind.CSV)
     _check_start(data[:8], kind, name)
-    return (_parse_csv if kind in SEPARATORS else _parse_binary)(data, kind, name)
+    if kind not in SEPARATORS:
+        return TableFile(name, _parse_binary(data, kind, name))
+    text = _parse_csv(data, kind, name)
+    typed = pl.DataFrame(
+        [
+            # Methods of a Series that is called ^x$ go wrong, so it has no name for a moment.
+            _typed(column.alias(""), is_name=column.name in identifiers).alias(column.name)
+            for column in text.get_columns()
+        ]
+    )
+    return TableFile(name, typed, text, _lines(data, SEPARATORS[kind], text.height))
 
 
 def _check_start(start: bytes, kind: Kind, name: str) -> None:
@@ -198,7 +278,7 @@ def _parse_csv(data: bytes, kind: Kind, name: str) -> pl.DataFrame:
         ) from None
     if len(header) > 1 and text.to_series(-1).has_nulls():  # perhaps of rows that ended early
         _check_rows(data, separator, name)
-    return text.select(_typed(column) for column in text)
+    return text
 
 
 def _check_header(data: bytes, separator: str, name: str) -> list[str]:
@@ -244,7 +324,19 @@ def _rows(data: bytes, separator: str) -> Iterator[tuple[list[str], int]]:
         yield row, reader.line_num
 
 
-def _typed(column: pl.Series) -> pl.Series:
+def _lines(data: bytes, separator: str, height: int) -> list[int] | None:
+    """The line in which each row begins; None where every row is one line."""
+    if data.rstrip(b"\r\n").count(b"\n") == height:
+        return None
+    starts, end = [], 0
+    with suppress(csv.Error):
+        for row, line in _rows(data, separator):
+            starts += [end + 1] if row else []
+            end = line
+    return starts[1:] if len(starts) == height + 1 else None
+
+
+def _typed(column: pl.Series, *, is_name: bool = False) -> pl.Series:
     """A column of strings, converted if all of them are of one type."""
     known = column.drop_nulls()
     if known.is_empty():
@@ -252,6 +344,8 @@ def _typed(column: pl.Series) -> pl.Series:
     if known.str.contains(WHOLE).all():
         whole = column.cast(pl.Int64, strict=False)
         return whole if whole.null_count() == column.null_count() else column
+    if is_name:
+        return column
     if known.str.contains(NUMBER).all():
         return column.cast(pl.Float64)
     return column.str.to_lowercase() == "true" if known.str.contains(BOOLEAN).all() else column

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from outrule.data.arrays import numeric
-from outrule.data.origin import ColumnNames, TableOrigin, missing
+from outrule.data.origin import ColumnNames, TableOrigin, fault, missing
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Floats, Integers
 
@@ -25,13 +25,15 @@ def read_frame(frame: Any, names: ColumnNames) -> dict[str, Any]:
     item, item_names = (None, None) if names.item is None else _items(table, names.item)
     rows = np.lexsort((codes,)) if item is None else np.lexsort((item, codes))
     ordered = table[rows]
-    kept = ordered if names.outcome is None else ordered.drop(names.outcome)
     index = frame.index if library == "pandas" else None
     offsets = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=len(labels)))))
+    origin = TableOrigin(without(ordered, names.outcome), rows, labels, names, library, index)
+    for role in ("prediction", "outcome", "start"):
+        _check_nulls(ordered, role, getattr(names, role), origin, offsets)
     return {
         "prediction": _numbers(ordered, names.prediction),
         "offsets": offsets,
-        "origin": TableOrigin(kept, rows, labels, names, library, index),
+        "origin": origin,
         "outcome": _optional(ordered, names.outcome),
         "start": _optional(ordered, names.start),
         "codes": None if item is None else item[rows].astype(np.int32),
@@ -39,6 +41,11 @@ def read_frame(frame: Any, names: ColumnNames) -> dict[str, Any]:
         "weight": _constant(_optional(ordered, names.weight), offsets, labels, names.weight),
         "cluster": _clusters(table, names.cluster, rows, offsets, labels),
     }
+
+
+def without(table: pl.DataFrame, name: str | None) -> pl.DataFrame:
+    """The table without a column; ``drop`` would take ``*`` or ``^x$`` for a pattern."""
+    return pl.DataFrame([column for column in table.get_columns() if column.name != name])
 
 
 def _find(names: ColumnNames, columns: list[str]) -> ColumnNames:
@@ -107,9 +114,14 @@ def _pandas_column(series: Any) -> Any:
         return pl.Series(objects, dtype=pl.Object)
 
 
+def _column(table: Any, name: str) -> Any:
+    """A column under another name: methods of a Series that is called ``^x$`` go wrong."""
+    return table[name].alias("values")
+
+
 def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
     """Codes 0, 1, ... in order of first appearance, and what they stand for."""
-    column = table[name].alias("key")
+    column = _column(table, name)
     if str(column.dtype) == "Object" or (role == "item" and column.dtype.is_nested()):
         raise DataError(
             f"{role} column {name!r} holds {column.dtype}, which cannot name the {role}s. "
@@ -117,14 +129,16 @@ def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
         )
     null = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
     if null.any():
-        row = int(null.arg_max())
+        rows = null.arg_true().to_list()
+        words = f"{role} column {name!r} is null"
         raise DataError(
-            f"{role} column {name!r} is null in row {row} of the table. "
-            f"Every row must have its {role}: fill it, or drop the row."
+            f"{words} in row {rows[0]} of the table. "
+            f"Every row must have its {role}: fill it, or drop the row.",
+            dict.fromkeys(rows, words),
         )
     labels = column.unique(maintain_order=True)
     lookup = labels.to_frame().with_row_index("code")
-    joined = column.to_frame().join(lookup, on="key", how="left", maintain_order="left")
+    joined = column.to_frame().join(lookup, on="values", how="left", maintain_order="left")
     return joined["code"].to_numpy().astype(np.int64), labels
 
 
@@ -134,12 +148,31 @@ def _items(table: Any, name: str) -> tuple[Integers, tuple[Any, ...]]:
     order = labels.arg_sort().to_numpy()
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    return rank[codes], tuple(labels.gather(order).to_list())
+    if getattr(labels.dtype, "time_zone", None):  # in which Python has some hours twice
+        labels = labels.dt.convert_time_zone("UTC")
+    names = tuple(labels.gather(order).to_list())
+    if len(set(names)) < len(names):  # Python's times end at microseconds
+        raise DataError(
+            f"item column {name!r} holds {labels.dtype}, and two of its items are the same in "
+            "Python. Turn it into strings first."
+        )
+    return rank[codes], names
+
+
+def _check_nulls(
+    table: Any, role: str, name: str | None, origin: TableOrigin, offsets: Integers
+) -> None:
+    """What is null is called null, where NaN would be a number that is none."""
+    if name is not None and table[name].null_count():
+        null = _column(table, name).is_null().arg_true().to_numpy().astype(np.int64)
+        plural = "Start predictions" if role == "start" else f"{role.capitalize()}s"
+        rest = f". {plural} must be finite: drop the instance, or the row."
+        raise fault(f"{role} is null", rest, null, origin, offsets)
 
 
 def _numbers(table: Any, name: str) -> Floats:
     """A column of numbers; nulls become NaN."""
-    column = table[name]
+    column = _column(table, name)
     if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
         raise DataError(f"column {name!r} holds {column.dtype}. It must hold numbers.")
     return numeric(column.cast(pl.Float64).fill_null(np.nan).to_numpy(), f"column {name!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,11 +31,13 @@ from outrule.model.features import feature_names
 from outrule.model.fitting import check_batchwise, first_batch, fit_model, next_batch
 from outrule.model.model import Model
 from outrule.model.settings import OWNER, Settings
-from outrule.model.spec import Spec
 from outrule.model.value import Value
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule, check_rules
 from outrule.types import Floats
+
+if TYPE_CHECKING:
+    from outrule.model.spec import Spec  # loads Polars, which arrays do not need
 
 
 class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has no types

@@ -9,7 +9,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from polars.exceptions import PolarsError
+
 from outrule import threads
+from outrule.errors import DataError
 from outrule.evaluation import claims, page
 from outrule.evaluation.grid import OWNER, Grid, Unit
 from outrule.evaluation.results import Folder, Results, gather, write_results
@@ -34,7 +37,12 @@ def evaluate(
             k = 1 if unit.problem in ("best-action", "rejection") else 5
             rounds_per_chunk(grid, unit.n_items, grid.n_rules, k)
         finished = list(_run_units(grid, Folder(path, grid), tell))
-        results = gather(grid, _provenance(finished), finished)
+        try:
+            results = gather(grid, _provenance(finished), finished)
+        except (LookupError, TypeError, ValueError, PolarsError):
+            raise DataError(
+                f"a file in {path / 'parts'} is damaged: delete the folder, and run this again."
+            ) from None
     write_results(results, path)
     return results
 

@@ -37,7 +37,12 @@ def run_unit(
     start = time.perf_counter()
     case = make_case(unit, grid.n_rules)
     held_out = HeldOut(case, grid.n_test)
-    progress = stream.begin(grid, case, saved)
+    try:
+        progress = stream.begin(grid, case, saved)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise DataError(
+            f"the saved progress of {unit.name} is damaged: delete its file in the folder 'parts'."
+        ) from None
     start -= progress.seconds
     for _ in stream.advance(progress, grid, case, held_out):
         progress.seconds = time.perf_counter() - start

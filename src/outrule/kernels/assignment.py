@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from outrule.kernels.assignment_dp import (
@@ -11,6 +10,7 @@ from outrule.kernels.assignment_dp import (
     assign_ragged_by_subsets,
     subset_work,
 )
+from outrule.kernels.compiling import njit
 from outrule.kernels.picking import LARGEST, capped
 
 Floats = NDArray[np.float64]

@@ -15,9 +15,9 @@ reading back, the sums are computed once more, and one of them equals the state'
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from outrule.kernels.compiling import njit
 from outrule.kernels.picking import capped, insert_ascending
 from outrule.kernels.vectors import (
     CUBE,

@@ -9,8 +9,9 @@ that it ever reaches 1/delta with probability at most delta (Ville's inequality)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from outrule.kernels.compiling import njit
 
 CAP = 0.9  # the largest share of the capital that one bet can lose
 LARGE = 1e100  # beyond it a capital is rescaled

@@ -15,9 +15,9 @@ but the labels changes between events.
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from outrule.kernels.compiling import njit
 from outrule.kernels.picking import insert_ascending, scaled
 
 Floats = NDArray[np.float64]

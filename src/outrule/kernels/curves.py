@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from outrule.kernels.compiling import njit
 from outrule.kernels.picking import longest
 from outrule.kernels.tally import project_simplex, project_simplices
 

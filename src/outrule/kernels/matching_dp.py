@@ -4,9 +4,9 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from outrule.kernels.compiling import njit
 from outrule.kernels.picking import capped, insert_ascending, scaled
 from outrule.kernels.vectors import LANES, empty_rows, load_lanes, store_best_sum
 

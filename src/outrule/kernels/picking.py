@@ -3,8 +3,9 @@
 from typing import TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from outrule.kernels.compiling import njit
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

@@ -7,9 +7,9 @@ their order, so a violation has the same bits for any chunking, thread count or 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from outrule.kernels.compiling import njit
 from outrule.kernels.picking import longest
 
 Floats = NDArray[np.float64]

@@ -9,10 +9,11 @@ import os
 from typing import Any, cast
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from outrule.kernels.compiling import njit
 from outrule.kernels.picking import LARGEST, scaled
 
 LANES = 16  # instances side by side in the rows of a buffer
@@ -372,8 +373,9 @@ def _probe(rows: Floats, choices: NDArray[np.int8], numbers: NDArray[np.int32], 
 
 def compiles() -> bool:
     """Whether the vector code compiles with this version of Numba."""
+    kernel: Any = _probe
     try:
-        _probe.compile((types.float64[::1], types.int8[::1], types.int32[::1], types.int64))
+        kernel.compile((types.float64[::1], types.int8[::1], types.int32[::1], types.int64))
     except Exception:
         return False
     return True

@@ -8,6 +8,8 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -55,7 +57,19 @@ Count = Annotated[int, Field(ge=1, lt=2**31)]
 Numbers = Annotated[tuple[float, ...], Field(min_length=1)]
 
 
-ItemCurves = tuple[tuple[str | bool | int | float | None, Numbers, Numbers], ...]
+# Names of items that JSON has no type for, with how they are written and read.
+NAMES: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+    "date": (date, date.isoformat, date.fromisoformat),
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "microseconds": (
+        timedelta,
+        lambda value: str(value // timedelta(microseconds=1)),
+        lambda text: timedelta(microseconds=int(text)),
+    ),
+    "decimal": (Decimal, str, Decimal),
+}
+ItemCurves = tuple[tuple[str | bool | int | float | dict[str, str] | None, Numbers, Numbers], ...]
 MOST_MEMBERS = 1 << 10
 MOST_POINTS = 255
 MOST_ROUNDS = 1 << 20
@@ -152,7 +166,7 @@ class ModelFile(BaseModel):
         )
 
     def _are_item_curves(self, curves: ItemCurves) -> bool:
-        names = {name for name, _, _ in curves}
+        names = {_name(name) for name, _, _ in curves}
         # The number of items may be a lie, so that no set of so many is made.
         complete = len(names) == (self.n_items or 0) and names == set(range(len(names)))
         every = all(self._is_curve(x, y) for _, x, y in curves)
@@ -236,7 +250,7 @@ def _item_curves(fitted: FittedIsotonic) -> list[Any]:
 
 
 def _fitted(curves: ItemCurves) -> FittedIsotonic:
-    return FittedIsotonic({name: (np.array(x), np.array(y)) for name, x, y in curves})
+    return FittedIsotonic({_name(name): (np.array(x), np.array(y)) for name, x, y in curves})
 
 
 def check_item_names(names: Iterable[Any]) -> None:
@@ -331,6 +345,9 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
+    for word, (kind, write, _) in NAMES.items():
+        if type(value) is kind:
+            return {word: write(value)}
     raise DataError(f"{value!r} cannot be written to a model file: use finite numbers or strings.")
 
 
@@ -349,18 +366,26 @@ def _decode(content: dict[str, Any], expected: Any, functions: Functions) -> Any
     return kind(**arguments)
 
 
+def _name(value: Any) -> Any:
+    """A name of an item, as :func:`_plain` writes it."""
+    if not isinstance(value, dict):
+        return value
+    ((word, text),) = value.items()
+    return NAMES[word][2](text)
+
+
 def _value(value: Any, name: str, functions: Functions) -> Any:
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, dict):
         return value
     if set(value) == {"pairs"}:
-        table = dict(value["pairs"])
+        table = {_name(key): entry for key, entry in value["pairs"]}
         if len(table) != len(value["pairs"]):
             raise ValueError(f"{name}: a key occurs twice")
         return table
     if set(value) != {"function"}:
-        raise ValueError(f"{name}: {', '.join(value) or 'nothing'} where a function is expected")
+        return _name(value)
     if name not in functions:
         raise FunctionNeededError(name)
     return functions[name]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.noise import NOISE
 from outrule.calibration.patches import Patch, replay
+from outrule.calibration.piecewise import POOLED
 from outrule.calibration.rivals import rivals_of
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
@@ -25,7 +26,7 @@ from outrule.model.features import check_features
 from outrule.model.settings import OWNER, Settings
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
-from outrule.types import Floats, Picks
+from outrule.types import Floats, Picks, computed_once
 from outrule.words import count
 
 
@@ -58,12 +59,12 @@ class Model:
     def rules(self) -> tuple[Rule, ...]:
         return self.settings.rules
 
-    @cached_property
+    @computed_once
     def tests(self) -> tuple[Rule, ...]:
         """The rules, and behind them the rivals: what the number of a patch's test counts."""
         return self.rules + rivals_of(self.settings.rivals, self.isotonic)
 
-    @cached_property
+    @computed_once
     def _packed(self) -> Members:
         return Members(self.members)
 
@@ -158,7 +159,14 @@ class Model:
                 "give start= for both or for neither."
             )
         self.problem.check_data(instances)
+        if unseen := self.unseen_items(instances):
+            warnings.warn(unseen_words(unseen), stacklevel=4)
         return instances
+
+    def unseen_items(self, instances: Instances) -> list[Any]:
+        """The items of a table that training did not have, or only with weight zero."""
+        known, names = self.isotonic.curves, instances.item_names or ()
+        return [] if set(known) == {POOLED} else [name for name in names if name not in known]
 
     def _check_features(self, predictions: Any) -> None:
         """Report columns that are not those of fit before anything about their values."""
@@ -191,6 +199,15 @@ class Model:
         """The optimiser's decisions on the calibrated predictions."""
         layout = self.problem.lay(instances)
         return self.problem.pick_on_threads(self.predict(instances), layout)
+
+
+def unseen_words(items: list[Any], most: int = 5) -> str:
+    """The warning about items that training did not have."""
+    some = ", ".join(map(repr, items[:most])) + (", ..." if len(items) > most else "")
+    return (
+        f"{count(len(items), 'item')} not seen in training ({some}): multiplied by 1 in rules, "
+        "and calibrated by the curves of all items together."
+    )
 
 
 def model_of(fitted: Any, owner: str) -> Model:

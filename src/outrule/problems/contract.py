@@ -342,8 +342,6 @@ def read_column(name: str, instances: Instances) -> NDArray[Any]:
     elif column.dtype.kind == "O":
         null, column = np.array([value is None for value in column]), column.astype(str)
     if null.any():
-        raise DataError(
-            f"column {name!r} is null at {instances.where_flat(int(np.argmax(null)))}. "
-            "Every item must have a value: fill it, or drop the row."
-        )
+        rest = ". Every item must have a value: fill it, or drop the row."
+        raise instances.fault(f"column {name!r} is null", rest, np.flatnonzero(null))
     return column

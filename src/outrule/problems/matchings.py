@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import isqrt
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from outrule import kernels
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.errors import check_number, refuse_argument
 from outrule.problems import large_graphs
 from outrule.problems.contract import (
     MOST_ITEMS,
@@ -23,7 +22,7 @@ from outrule.problems.contract import (
     number_values,
     read_column,
 )
-from outrule.types import Floats, Integers, Picks
+from outrule.types import Floats, Integers, Picks, computed_once
 
 
 @dataclass(frozen=True)
@@ -68,12 +67,12 @@ class Graph(Problem):
             return f"{name}.between{self.columns!r}"
         return f"{name}(<{len(self.edges)} edges on {self.n_nodes} nodes>)"
 
-    @cached_property
+    @computed_once
     def n_nodes(self) -> int:
         """Nodes of the fixed graph: those that an edge names."""
         return int(self._numbered.max()) + 1
 
-    @cached_property
+    @computed_once
     def _numbered(self) -> NDArray[np.int32]:
         """The fixed edges, their nodes numbered without gaps."""
         codes = np.unique(self.edges or (), return_inverse=True)[1]
@@ -87,10 +86,9 @@ class Graph(Problem):
             )
             loop = np.flatnonzero(ends[0] == ends[1])
             if len(loop):
-                raise DataError(
-                    f"columns {self.columns[0]!r} and {self.columns[1]!r} name the same node at "
-                    f"{instances.where_flat(int(loop[0]))}. An edge joins two different nodes."
-                )
+                words = f"columns {self.columns[0]!r} and {self.columns[1]!r} name the same node"
+                rest = ". An edge joins two different nodes."
+                raise instances.fault(words, rest, loop)
             width, u, v = None, *ends
         else:
             items = self._item_numbers(instances, len(self._numbered))
@@ -130,12 +128,12 @@ class Matching(Graph):
         rest = self._exact._largest_decision(layout, np.where(large, 0, most))
         return replace(layout, k=max(rest, int(most[large].max(initial=1))))
 
-    @cached_property
+    @computed_once
     def _exact(self) -> Matching:
         """The problem with its exact optimiser."""
         return self
 
-    @cached_property
+    @computed_once
     def _largest_matching(self) -> int:
         """The size of the largest matching of the fixed graph."""
         (u, v), n_nodes = self._numbered.T, self.n_nodes
@@ -189,7 +187,7 @@ class GreedyMatching(Matching):
 
     ratio = 0.5
 
-    @cached_property
+    @computed_once
     def _exact(self) -> Matching:
         return Matching(self.edges, self.columns)
 

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import index
 from typing import Any
 
@@ -25,7 +24,7 @@ from outrule.problems.contract import (
     read_column,
 )
 from outrule.problems.matchings import Graph
-from outrule.types import Floats, Integers, Picks
+from outrule.types import Floats, Integers, Picks, computed_once
 
 SPARSE_PAIRS = 8  # from so many pairs of nodes per edge on, a graph is not worth a matrix
 
@@ -131,7 +130,7 @@ class GraphicMatroid(Graph):
         u, v, nodes = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
         kernels.greedy.graphic_ragged(weights, layout.offsets, u, v, nodes, picks)
 
-    @cached_property
+    @computed_once
     def _edge_between(self) -> NDArray[np.int32] | None:
         """The fixed edge between every two nodes, -1 where there is none.
 
@@ -200,7 +199,7 @@ class LaminarMatroid(FixedMatroid):
         capacity = np.asarray(self.capacity, dtype=np.int64)
         return kernels.greedy.laminar_ragged, innermost, (parent, capacity)
 
-    @cached_property
+    @computed_once
     def _nesting(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The innermost set of every item, and the set around every set; -1 for none."""
         innermost, outermost = np.full((2, self.n_items), -1, dtype=np.int32)
@@ -236,7 +235,7 @@ class TransversalMatroid(FixedMatroid):
         items = np.arange(self.n_items, dtype=np.int32)
         return kernels.independence.transversal_ragged, items, (*self._sets_of, len(self.sets))
 
-    @cached_property
+    @computed_once
     def _sets_of(self) -> tuple[Integers, NDArray[np.int32]]:
         """Where the sets that hold each item start in the second array."""
         pairs = sorted((item, s) for s, members in enumerate(self.sets) for item in members)

@@ -123,9 +123,11 @@ class Rejection(Classification):
         frozen = instances.item == (names.index(reject) if reject in names else m)
         without = count_marks(frozen, instances.offsets) != 1
         if without.any():
+            words = f"does not offer the reject item {self.reject!r}"
             raise DataError(
-                f"{instances.where(int(np.argmax(without)))} does not offer the reject item "
-                f"{self.reject!r}. Every instance must: see Rejection.with_reject."
+                f"{instances.where(int(np.argmax(without)))} {words}. "
+                "Every instance must: see Rejection.with_reject.",
+                instances.faults(np.flatnonzero(without), f"the instance {words}"),
             )
         return np.asarray(frozen)
 
@@ -135,10 +137,7 @@ class Rejection(Classification):
             values = getattr(instances, name)
             bad = False if values is None else frozen & (np.abs(values - constant) > 1e-9)
             if np.any(bad):
-                flat = int(np.argmax(bad))
-                raise DataError(
-                    f"{name} of the reject item is {values[flat]:g} at "
-                    f"{instances.where_flat(flat)}. It must be 1 - cost = {constant:g}: "
-                    "see Rejection.with_reject."
-                )
+                words = f"{name} of the reject item is {values[np.argmax(bad)]:g}"
+                rest = f". It must be 1 - cost = {constant:g}: see Rejection.with_reject."
+                raise instances.fault(words, rest, np.flatnonzero(bad))
         super().check_data(instances)

@@ -8,7 +8,7 @@ from typing import Any
 
 from outrule.model.value import Value
 from outrule.reporting.charts import MINUS
-from outrule.words import Figures
+from outrule.words import Figures, harmless
 
 Facts = Mapping[str, Any]  # a summary, or a part of it
 SHAPES = {  # of the entries of a legend
@@ -25,8 +25,8 @@ class Html(str):
 
 
 def text(value: object) -> str:
-    """Anything as HTML; all but :class:`Html` is escaped."""
-    return value if isinstance(value, Html) else escape(str(value))
+    """Anything as HTML; all but :class:`Html` is escaped, invisible characters too."""
+    return value if isinstance(value, Html) else escape(harmless(str(value), "\n\t"))
 
 
 def code(value: object) -> Html:

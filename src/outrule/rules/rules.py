@@ -104,11 +104,19 @@ class Multiplier(Rule):
                 words = f"has {n} multiplier{'s'[: n != 1]}, but the predictions have {len(names)}"
                 raise DataError(f"rule {self.name!r} {words} items.")
             return self.vector  # type: ignore[no-any-return] # an array
-        known = self.vector if isinstance(self.vector, dict) else dict(enumerate(self.vector))
-        for name in names:
-            if name not in known:
-                raise DataError(f"rule {self.name!r} has no multiplier for item {name!r}.")
-        return np.asarray([known[name] for name in names], dtype=np.float64)
+        known = self._known()
+        return np.asarray([known.get(name, 1.0) for name in names], dtype=np.float64)
+
+    def check_training(self, instances: Instances) -> None:
+        """Later data may offer new items, which are multiplied by one; in training it is a typo."""
+        names = self.item_names(instances)
+        if not isinstance(names, range) or isinstance(self.vector, dict):
+            for name in names:
+                if name not in self._known():
+                    raise DataError(f"rule {self.name!r} has no multiplier for item {name!r}.")
+
+    def _known(self) -> dict[Any, float]:
+        return self.vector if isinstance(self.vector, dict) else dict(enumerate(self.vector))
 
 
 @dataclass(frozen=True)
@@ -189,10 +197,9 @@ class Reweight(_Written):
         flat = self._values(instances)
         bad = np.flatnonzero(~np.isfinite(flat))
         if len(bad):
-            raise DataError(
-                f"rule {self.name!r} gave the weight {flat[bad[0]]} at "
-                f"{instances.where_flat(int(bad[0]))}. Weights must be finite."
-            )
+            words = f"rule {self.name!r} gave the weight"
+            rest = ". Weights must be finite."
+            raise instances.fault(lambda i: f"{words} {flat[i]}", rest, bad)
         return problem.pick_on_threads(flat, layout)
 
 
@@ -350,10 +357,12 @@ def _check_feasible(
     if len(bad):
         start, stop = instances.offsets[bad[0]], instances.offsets[bad[0] + 1]
         chosen = start + np.flatnonzero(marks[start:stop])
+        words = f"not feasible for {type(problem).__name__}"
         raise DataError(
             f"rule {rule.name!r} chose {instances.name_items(chosen)} of "
-            f"{instances.where(int(bad[0]))}, which is not feasible for {type(problem).__name__}. "
-            "A rule must return a feasible set for every instance."
+            f"{instances.where(int(bad[0]))}, which is {words}. "
+            "A rule must return a feasible set for every instance.",
+            instances.faults(bad, f"the choice of rule {rule.name!r} is {words}"),
         )
 
 

@@ -26,11 +26,12 @@ def values(text: str, rule: str, instances: Instances, *, chooses: bool = False)
         column = evaluate(text, instances, chooses)
         if column.null_count():
             noun, other = ("choice", "FALSE") if chooses else ("weight", "0")
-            where = instances.where_flat(int(column.is_null().arg_max()))
-            raise DataError(
-                f"the {noun} is NULL at {where}. CASE without ELSE gives NULL, and so do missing "
-                f"values and division by zero: COALESCE(..., {other}) replaces it."
+            null = np.flatnonzero(np.broadcast_to(column.is_null(), instances.prediction.shape))
+            rest = (
+                ". CASE without ELSE gives NULL, and so do missing values and division by zero: "
+                f"COALESCE(..., {other}) replaces it."
             )
+            raise instances.fault(f"the {noun} is NULL", rest, null)
     array = column.cast(pl.Boolean if chooses else pl.Float64).to_numpy(writable=True)
     n = len(instances.prediction)
     return array if len(array) == n else np.full(n, array[0])
@@ -80,6 +81,8 @@ def _said_by(rule: str) -> Iterator[None]:
     """Put the name of the rule before the message of an error."""
     try:
         yield
+    except DataError as error:
+        raise error.said_by(f"rule {rule!r}") from None
     except ValueError as error:
         raise DataError(f"rule {rule!r}: {error}") from None
 
@@ -109,7 +112,7 @@ def _column(instances: Instances, name: str) -> Any:
     origin = instances.origin
     try:
         if isinstance(origin, TableOrigin) and name in origin.frame.columns:
-            return _plain(origin.frame[name])
+            return _plain(origin.frame[name].alias(""))  # it may be called ^x$, a pattern
         if name == "prediction" and name not in getattr(origin, "columns", ()):
             return pl.Series(instances.prediction)
         values = origin.flat_column(name)

@@ -1,0 +1,107 @@
+"""The command line and its surroundings: closed streams, full devices, loops, hostile names."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from outrule.cli.talking import drawn
+from outrule.reporting.markup import text
+from outrule.words import harmless
+from test_cli import folder, refused, run  # noqa: F401 - folder is a fixture
+
+OUTRULE = f"{sys.executable} -m outrule"
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="streams of POSIX")
+
+
+def shell(command, **options):
+    return subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, **options
+    )
+
+
+def one_sentence(words):
+    assert words.startswith("Error: ")
+    assert words.count("\n") == 1
+    assert "Traceback" not in words
+    return True
+
+
+def test_a_reader_that_has_seen_enough_hears_nothing(folder):  # noqa: F811
+    command = f"{OUTRULE} predict {folder}/model.json {folder}/later.csv -o - 2>{folder}/said"
+    done = shell(f"{command} | head -n 1; exit ${{PIPESTATUS[0]}}")
+    assert done.returncode == 141
+    assert done.stdout == "trip,driver,pickup_km,score,completed,calibrated\n"
+    assert (folder / "said").read_text() == ""
+
+
+def test_closed_streams_are_a_sentence_or_no_problem(folder, tmp_path):  # noqa: F811
+    files = f"{folder}/model.json {folder}/today.csv"
+    for command, code, words in (
+        (f"predict {files} -o - >&-", 2, "standard output is closed"),
+        (f"predict {folder}/model.json - -o - <&-", 2, "standard input is closed"),
+        (f"predict {files} -o {tmp_path}/a.csv >&-", 0, ""),
+        (f"predict {files} -o {tmp_path}/b.csv >&- 2>&- <&-", 0, ""),
+        ("--help >&-", 0, ""),
+    ):
+        done = shell(f"{OUTRULE} {command}")
+        assert done.returncode == code, (command, done.stderr)
+        assert words in done.stderr
+        assert done.stderr == "" if code == 0 else one_sentence(done.stderr)
+    assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")  # noqa: PTH110
+def test_help_on_a_full_device_is_a_sentence():
+    for command in ("--help", "fit --help", "--version"):
+        done = shell(f"{OUTRULE} {command} >/dev/full")
+        assert done.returncode == 2
+        assert one_sentence(done.stderr)
+        assert "No space left on device" in done.stderr
+
+
+def test_a_loop_of_links_is_a_sentence(folder, tmp_path):  # noqa: F811
+    (tmp_path / "a.csv").symlink_to(tmp_path / "b.csv")
+    (tmp_path / "b.csv").symlink_to(tmp_path / "a.csv")
+    model, today, loop = folder / "model.json", folder / "today.csv", tmp_path / "a.csv"
+    assert refused(run("predict", model, today, "-o", loop), "a.csv is a loop of symbolic links")
+    assert refused(run("predict", model, loop, "-o", tmp_path / "c.csv"), "cannot be read")
+    assert refused(run("predict", loop, today, "-o", tmp_path / "c.csv"), "a.csv")
+    assert refused(run("example", loop), "a.csv")
+    assert refused(run("reproduce", "--quick", "-o", loop), "a.csv")
+
+
+def test_hostile_names_are_shown_harmlessly():
+    name = "\x1b[2J\u202eevil\u2066 [red]x[/red] <b>\x07\x00\x9b"
+    shown = harmless(name)
+    assert shown == "\\x1b[2J\\u202eevil\\u2066 [red]x[/red] <b>\\x07\\x00\\x9b"
+    assert shown in drawn(("decisions by", "value"), [(name, "1")])
+    assert text(name) == shown.replace("<b>", "&lt;b&gt;")
+    assert text("a\n\tb") == "a\n\tb"  # of an expression
+
+
+def test_a_damaged_folder_of_progress_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr("outrule.worlds.predictors.N_STEPS", 10)  # any predictor will do
+    options = ("--rounds", "4", "--items", "4", "--epsilon", "1/4", "--batch-size", "64")
+    command = ("reproduce", "--quick", "--paper", "--problem", "best-action", *options)
+    whole = run(*command, "-o", tmp_path)
+    assert whole.exit_code == 0, whole.stderr
+    part = next(path for path in (tmp_path / "parts").iterdir() if path.suffix == ".json")
+    content = part.read_text()
+    for damage in (
+        content.replace('"tables": {', '"tables": {"none": [], "x": {', 1) + "}",
+        content.replace('"units"', '"unit"'),
+        content.replace('"seconds": [', '"seconds": ["a", '),
+        content.replace('"tables": ', '"tables": 1, "other": '),
+    ):
+        part.write_text(damage)
+        result = run(*command, "-o", tmp_path)
+        assert result.exit_code in (0, 2), result.stderr
+        assert result.exit_code == 0 or refused(result, "damaged", "parts")
+    part.unlink()
+    progress = part.with_name(part.name.replace(".json", ".progress.json"))
+    made = content[: content.index('"tables"')]
+    for damage in ('"progress": {}}', '"progress": [1]}', '"progress": {"round": "x"}}'):
+        progress.write_text(made + damage)
+        assert refused(run(*command, "-o", tmp_path), "damaged", "parts")
