@@ -85,6 +85,20 @@ def test_clusters_that_repeat_an_instance_are_one_observation():
     assert errors(again).max() < 0.5 * errors(case).max()
 
 
+def test_instances_of_weight_zero_are_no_observations():
+    predictions, outcomes = draw(200)
+    weight = np.arange(200) % 2
+    rules = [outrule.Fixed(0), outrule.Fixed(1)]
+    for noise in (outcomes, predictions):  # of the second there is none
+        whole = outrule.Instances.from_arrays(predictions, noise, weight=weight)
+        half = outrule.Instances.from_arrays(predictions[1::2], noise[1::2])
+        found, expected = (
+            algorithm_one(outrule.BestAction(), rules).fit(data).tolerance_
+            for data in (whole, half)
+        )
+        assert found == expected
+
+
 # --- the tolerance -------------------------------------------------------------------------------
 
 

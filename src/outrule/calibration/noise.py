@@ -23,7 +23,7 @@ def supported_tolerance(part: Part, prediction: Floats, problem: Problem) -> flo
     """
     noise = NOISE * float(standard_errors(part, prediction, problem).max()) / part.span
     # One more instance can move a mean by so much, even where outcomes have shown no noise.
-    least = 2 / len(part.layout)
+    least = 2 / np.count_nonzero(part.weight)
     # No violation is above k: a single observation supports no patch.
     return part.span * min(round_up(max(noise, least)), part.layout.k)
 

@@ -28,7 +28,7 @@ def fit(
     ] = None,
     refits: Annotated[
         int,
-        typer.Option(min=0, help="Fit this many more times, and say how many decisions change."),
+        typer.Option(min=0, help="Fit this often again, and say how many decisions change."),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
     key: Annotated[
