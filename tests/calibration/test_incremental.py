@@ -506,7 +506,8 @@ def test_values_far_from_zero_or_tiny_ones_are_calibrated_the_same(step, epsilon
             np.clip(low + span * outcomes, low, high),
             value_range=(low, high),
         )
-        fitted = algorithm_one(outrule.BestAction(), rules, epsilon, step=step).fit(data)
+        problem = outrule.BestAction()
+        fitted = algorithm_one(problem, rules, epsilon * span, step=step).fit(data)
         assert fitted.status_ == "converged"
         decided.append(np.asarray(fitted.decide(data)).tolist())
         lengths.append(len(fitted.patches_))

@@ -11,6 +11,7 @@ from outrule.reporting.charts import MINUS
 from outrule.words import Figures, harmless
 
 Facts = Mapping[str, Any]  # a summary, or a part of it
+KEPT = "\n\t\N{NO-BREAK SPACE}"  # characters of ours that do no harm
 SHAPES = {  # of the entries of a legend
     "dot": '<line x1="0" x2="24" y1="8" y2="8"/><circle cx="12" cy="8" r="4"/>',
     "square": '<line x1="0" x2="24" y1="8" y2="8"/><rect x="8" y="4" width="8" height="8"/>',
@@ -26,7 +27,7 @@ class Html(str):
 
 def text(value: object) -> str:
     """Anything as HTML; all but :class:`Html` is escaped, invisible characters too."""
-    return value if isinstance(value, Html) else escape(harmless(str(value), "\n\t"))
+    return value if isinstance(value, Html) else escape(harmless(str(value), KEPT))
 
 
 def code(value: object) -> Html:
