@@ -276,7 +276,7 @@ def test_a_file_that_is_none_is_refused(tmp_path):
     "text",
     [
         ".".join("a" * 40_000) + " = 1",
-        "x = {" + ' . "b"'.join(["a"] * 40_000) + " = 1}",
+        "x = {" + " . ".join(["a", '"b"'] * 20_000) + " = 1}",
         "['a'" + ".b" * 40_000 + "]",
     ],
 )
@@ -285,6 +285,12 @@ def test_a_key_of_thousands_of_parts_is_refused_before_it_takes_gigabytes(tmp_pa
     path.write_text(text)
     with refused(f"{path} has a key of dozens of parts, and a spec has none."):
         read_spec(path)
+
+
+def test_an_item_is_no_number_of_thousands_of_digits(write):
+    rule = f'[[rules]]\nname = "one"\nalways = 0x{"f" * 4000}\n'
+    with refused("'always' must be an item: a string or a number. Got a number of thousands of"):
+        read_spec(write(GOOD.replace("[multipliers]", f"{rule}[multipliers]")))
 
 
 @pytest.mark.parametrize("key", ["max_rounds", "random_state"])
