@@ -80,7 +80,7 @@ def decide(
 def _open(
     model: str, table: str, output: str, column: str, overwrite: bool, key: str | None
 ) -> tuple[Model, pl.DataFrame, Instances]:
-    check_output(output, (model, table, *([key] if key else [])), is_table=True)
+    check_output(output, (model, table, key), is_table=True)
     if not column:
         raise DataError("--column is empty: give the column a name.")
     fitted, frame, instances = open_files(model, table, outcome=False, key=open_key(key))

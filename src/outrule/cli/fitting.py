@@ -52,7 +52,7 @@ def fit(
     patches, status, epsilon, tolerance, best_rule, values (plain, best_rule and
     calibrated: means per instance of this table) and warnings.
     """
-    check_output(output, (table, spec, *([key] if key else [])), as_json=as_json)
+    check_output(output, (table, spec, key), as_json=as_json)
     secret = open_key(key)
     with waiting("calibrating"):
         from outrule.model.codec import to_text

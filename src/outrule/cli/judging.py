@@ -53,7 +53,7 @@ def certify(
     exit code 3: inconclusive; the output says how many observations would decide it
     exit code 2: bad input
     """
-    check_output(output, (model, table, *([key] if key else [])), as_json=as_json)
+    check_output(output, (model, table, key), as_json=as_json)
     secret = open_key(key)
     with waiting("certifying"):
         _, _, found = _certify(model, table, confidence, max_weight, secret)
@@ -84,7 +84,7 @@ def report(
     """
     if output is None and not as_json:
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
-    check_output(output, (model, table, *([key] if key else [])), as_json=as_json)
+    check_output(output, (model, table, key), as_json=as_json)
     secret = open_key(key)
     with waiting("writing the report"):
         summary = outrule.summarise(*_certify(model, table, confidence, max_weight, secret))

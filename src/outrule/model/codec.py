@@ -54,7 +54,7 @@ Numbers = Annotated[tuple[float, ...], Field(min_length=1)]
 ItemCurves = tuple[tuple[str | bool | int | float | None, Numbers, Numbers], ...]
 MOST_MEMBERS = 1 << 10
 MOST_POINTS = 255
-MOST_ROUNDS = 1 << 20
+MOST_ROUNDS = 1 << 17
 MOST_TEXT = 4_000_000  # characters of all expressions together, as in a spec
 
 
