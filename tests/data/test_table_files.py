@@ -233,8 +233,6 @@ def test_what_a_library_prints_while_a_good_file_is_read_is_kept(tmp_path, capfd
         (-95_100_000, pa.date32()),
         (2**62, pa.timestamp("ms")),
         (2**63 - 1, pa.timestamp("us")),
-        (-1, pa.time64("ns")),
-        (86_400 * 10**9, pa.time64("ns")),
     ],
 )
 def test_a_date_that_no_calendar_has_is_refused(tmp_path, capfd, suffix, number, kind):
@@ -243,7 +241,7 @@ def test_a_date_that_no_calendar_has_is_refused(tmp_path, capfd, suffix, number,
     for numbers in ([1, None, number], [1, None]):
         write(pa.table({"when": pa.array(numbers, whole).view(kind)}), path)
         if number in numbers:
-            with pytest.raises(DataError, match="'when' has a date or time that no calendar has"):
+            with pytest.raises(DataError, match="'when' has a date that no calendar has"):
                 read_table(path)
     assert read_table(path)["when"].null_count() == 1
     assert capfd.readouterr().err == ""

@@ -50,7 +50,7 @@ STRANGERS = {
 WHOLE = r"^(0|-?[1-9][0-9]*)$"
 NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$|^(NaN|nan|-?(inf|Infinity))$"
 BOOLEAN = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
-DAY = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+DAY = {"day": 1, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 MOST_DAYS = 95_000_000  # from 1970, either way: the years that Polars knows
 OS_ERROR = re.compile(r"\(os error (\d+)\)")  # as Polars quotes it
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
@@ -134,7 +134,7 @@ def _parse_binary(source: Path | bytes, kind: Kind, name: str) -> pl.DataFrame:
         check_memory(_unpacked_size(source, kind), name)
         with _quiet_panics():
             frame = _read_binary(source, kind)
-        _check_times(frame, name)
+        _check_dates(frame, name)
         return frame
     except DataError:
         raise
@@ -155,23 +155,17 @@ def _read_binary(source: Path | bytes, kind: Kind) -> pl.DataFrame:
     return pl.read_ipc(source) if is_file else pl.read_ipc_stream(source)
 
 
-def _check_times(frame: pl.DataFrame, name: str) -> None:
-    """Raise for a date or time that Polars would read, and then panic at."""
+def _check_dates(frame: pl.DataFrame, name: str) -> None:
+    """Raise for a date that Polars reads, and would panic at later."""
     for column in frame:
-        if column.dtype == pl.Date:
-            low, high = -MOST_DAYS, MOST_DAYS
-        elif isinstance(column.dtype, pl.Datetime):
-            high = min(MOST_DAYS * DAY[column.dtype.time_unit], 2**63 - 1)
-            low = -high
-        elif column.dtype == pl.Time:
-            low, high = 0, DAY["ns"] - 1
-        else:
-            continue
-        if not column.to_physical().drop_nulls().is_between(low, high).all():
-            raise DataError(
-                f"{name}: column {column.name!r} has a date or time that no calendar has: correct "
-                "it, or drop the column."
-            )
+        if isinstance(column.dtype, pl.Date | pl.Datetime):
+            day = DAY[getattr(column.dtype, "time_unit", "day")]
+            most = min(MOST_DAYS * day, 2**63 - 1)
+            if not column.to_physical().drop_nulls().is_between(-most, most).all():
+                raise DataError(
+                    f"{name}: column {column.name!r} has a date that no calendar has: correct it, "
+                    "or drop the column."
+                )
 
 
 def _unpacked_size(source: Path | bytes, kind: Kind) -> int:
