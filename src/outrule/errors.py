@@ -64,13 +64,14 @@ def check_number(
     """Return ``value`` if it is a finite number inside the interval, else refuse it."""
     kind = Integral if integer else Real
     good = isinstance(value, kind) and not isinstance(value, bool)
-    if good and not _is_finite(value):
-        expected = "an int below 2**63" if integer else "a finite float"
-        raise refuse_argument(value, name, owner, expected)
-    if good:
+    if good and integer and int(value) > LARGEST_INTEGER:
+        raise refuse_argument(value, name, owner, "an int below 2**63")
+    if good and _is_finite(value):
         above = value > low if low_open else value >= low
         below = value < high if high_open else value <= high
         good = above and below
+    else:
+        good = False
     if not good:
         raise refuse_argument(
             value, name, owner, _interval(low, high, low_open, high_open, integer)
@@ -79,10 +80,10 @@ def check_number(
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether a float, or an integer of 64 bits, can hold the number."""
-    if isinstance(value, Integral):
-        return abs(int(value)) <= LARGEST_INTEGER
-    return math.isfinite(value)
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer that no float can hold
+        return False
 
 
 def _interval(low: float, high: float, low_open: bool, high_open: bool, integer: bool) -> str:

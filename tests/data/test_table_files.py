@@ -225,6 +225,36 @@ def test_what_a_library_prints_while_a_good_file_is_read_is_kept(tmp_path, capfd
     assert capfd.readouterr().err == "a warning of Rust\n"
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (95_100_000, pa.date32()),
+        (-95_100_000, pa.date32()),
+        (2**62, pa.timestamp("ms")),
+        (2**63 - 1, pa.timestamp("us")),
+    ],
+)
+def test_a_date_that_no_calendar_has_is_refused(tmp_path, capfd, suffix, number, kind):
+    path, whole = tmp_path / f"table{suffix}", pa.int32() if kind == pa.date32() else pa.int64()
+    write = pa.parquet.write_table if suffix == ".parquet" else pa.feather.write_feather
+    for numbers in ([1, None, number], [1, None]):
+        write(pa.table({"when": pa.array(numbers, whole).view(kind)}), path)
+        if number in numbers:
+            with pytest.raises(DataError, match="'when' has a date that no calendar has"):
+                read_table(path)
+    assert read_table(path)["when"].null_count() == 1
+    assert capfd.readouterr().err == ""
+
+
+def test_a_panic_while_a_table_is_written_is_one_sentence(tmp_path, capfd):
+    frame = pl.DataFrame({"day": pl.Series([2**31 - 1], dtype=pl.Int32).cast(pl.Date)})
+    with pytest.raises(DataError, match=r"t\.csv cannot be written: Polars stopped"):
+        write_table(frame, tmp_path / "t.csv")
+    assert capfd.readouterr().err == ""
+    assert list(tmp_path.iterdir()) == []
+
+
 BOMB = pl.select(x=pl.repeat(0.5, 5_000_000), s=pl.repeat("a long string " * 3, 5_000_000))
 
 

@@ -28,11 +28,14 @@ ROOM = 24 << 30  # bytes of address space, so that no input takes the machine
 
 
 def new_kind(name: str) -> Any:
-    """The kind of that name; each loads much that the others do not need."""
+    """The kind of that name; solvers load what files do not need."""
     from fuzz.file_kinds import FILE_KINDS
+
+    if name in FILE_KINDS:
+        return FILE_KINDS[name]()
     from fuzz.solver_kinds import SOLVER_KINDS
 
-    return (FILE_KINDS | SOLVER_KINDS)[name]()
+    return SOLVER_KINDS[name]()
 
 
 def main(name: str, folder: Path, seed: int, first: int, last: int) -> None:
@@ -40,6 +43,8 @@ def main(name: str, folder: Path, seed: int, first: int, last: int) -> None:
     warnings.simplefilter("error")
     os.environ["OUTRULE_MEMORY"] = "2"
     kind = new_kind(name)
+    if not any((folder / "seeds").iterdir()):
+        kind.make_seeds(folder / "seeds")
     seeds = sorted((folder / "seeds").iterdir())
     corpus = sorted(path for path in (folder / "corpus").iterdir())
     resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))

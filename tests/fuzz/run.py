@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,8 +22,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 TESTS = HERE.parent
 KINDS = ("model", "certificate", "spec", "sql", "csv", "parquet", "arrow", "solver", "fit")
-BATCH = 250  # inputs of a process
-PATIENCE = 300.0  # seconds for a whole batch without an end
+BATCH = 1000  # inputs of a process
+PATIENCE = 900.0  # seconds for one input: the first ones compile, and the machine may be busy
 PATHS = (TESTS, TESTS / "model", TESTS / "problems", TESTS / "kernels", TESTS.parent / "src")
 
 
@@ -58,7 +57,7 @@ def campaign(
     """Try the corpus and then ``most`` inputs, or as many as the time allows."""
     prepare(kind, folder)
     totals = {"tried": 0, "refused": 0, "failed": 0, "crashed": 0}
-    number, end = -len(list((folder / "corpus").iterdir())), None
+    number = -len(list((folder / "corpus").iterdir()))
     end = None if seconds is None else time.monotonic() + seconds
     while number < most and (end is None or time.monotonic() < end):
         last = min(number + BATCH, most)
@@ -70,19 +69,11 @@ def campaign(
 
 
 def prepare(kind: str, folder: Path) -> None:
-    """The valid files that the mutations start from, and the inputs of the past that failed."""
+    """The folders of a kind, and the inputs of the past that failed; a batch makes the seeds."""
     for name in ("seeds", "findings", "corpus"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     for path in (HERE / "corpus" / kind).glob("*"):
         (folder / "corpus" / path.name).write_bytes(path.read_bytes())
-    code = (
-        f"from pathlib import Path; from fuzz.batch import new_kind; new_kind({kind!r}).make_seeds"
-    )
-    subprocess.run(
-        [sys.executable, "-c", f"{code}(Path({str(folder / 'seeds')!r}))"],
-        env=surroundings(),
-        check=True,
-    )
 
 
 def surroundings() -> dict[str, str]:
@@ -104,12 +95,16 @@ def batch(kind: str, folder: Path, seed: int, first: int, last: int) -> tuple[di
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=printed, env=surroundings()
         )
-        try:
-            out, _ = process.communicate(timeout=PATIENCE)
-            how = f"ended with code {process.returncode}"
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            out, how = process.communicate()[0], "did not end"
+        out, how, seen = None, "", ""
+        while out is None:
+            try:
+                out, _ = process.communicate(timeout=PATIENCE)
+                how = how or f"ended with code {process.returncode}"
+            except subprocess.TimeoutExpired:
+                before, seen = seen, (folder / "progress").read_text()
+                if before == seen:
+                    how = f"tried one input for {PATIENCE:g} s"
+                    process.kill()
     if process.returncode == 0:
         return json.loads(out), last
     number, base = (folder / "progress").read_text().split(" ", 1)

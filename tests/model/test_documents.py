@@ -244,7 +244,7 @@ def test_a_problem_of_thousands_of_nested_sets_is_read_in_no_time(tmp_path):
     assert outrule.load(changed(tmp_path, problem=problem)).problem.n_items == 3000
 
 
-def test_a_file_holds_a_million_patches_but_not_more(tmp_path, monkeypatch):
+def test_a_file_holds_many_patches_but_not_any_number(tmp_path, monkeypatch):
     monkeypatch.setattr(codec, "MOST_ROUNDS", 5)
     with pytest.raises(DataError, match="at most 5 patches and rounds"):
         outrule.load(changed(tmp_path, patches=[[0, 0.1]] * 6))

@@ -280,11 +280,39 @@ def test_a_file_that_is_none_is_refused(tmp_path):
         read_spec("a\0b")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join("a" * 40_000) + " = 1",
+        "x = {" + " . ".join(["a", '"b"'] * 20_000) + " = 1}",
+        "['a'" + ".b" * 40_000 + "]",
+    ],
+)
+def test_a_key_of_thousands_of_parts_is_refused_before_it_takes_gigabytes(tmp_path, text):
+    path = tmp_path / "spec.toml"
+    path.write_text(text)
+    with refused(f"{path} has a key of dozens of parts, and a spec has none."):
+        read_spec(path)
+
+
+def test_an_item_is_no_number_of_thousands_of_digits(write):
+    rule = f'[[rules]]\nname = "one"\nalways = 0x{"f" * 4000}\n'
+    with refused("'always' must be an item: a string or a number. Got a number of thousands of"):
+        read_spec(write(GOOD.replace("[multipliers]", f"{rule}[multipliers]")))
+
+
+@pytest.mark.parametrize("key", ["max_rounds", "random_state"])
+def test_a_number_that_no_integer_of_the_machine_holds_is_refused(write, key):
+    text = re.sub(rf"{key} = [0-9]+", f"{key} = 0x{'f' * 4000}", GOOD)
+    with pytest.raises(DataError, match=rf"\[fit\]: '{key}' must be a whole number"):
+        read_spec(write(text))
+
+
 def test_a_file_that_is_too_large_is_refused(tmp_path):
     path = tmp_path / "large.toml"
     with path.open("wb") as file:
         file.truncate(LARGEST_FILE + 1)
-    with refused(f"{path} has 10,000,001 bytes. A spec has at most 10,000,000."):
+    with refused(f"{path} has 4,000,001 bytes. A spec has at most 4,000,000."):
         read_spec(path)
 
 

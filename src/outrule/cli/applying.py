@@ -109,7 +109,7 @@ def _optimisers(opened: Opened) -> tuple[Work, Work]:
 def _open(
     model: str, table: str, output: str, column: str, overwrite: bool, key: str | None
 ) -> Opened:
-    check_output(output, (model, table, *([key] if key else [])), is_table=True)
+    check_output(output, (model, table, key), is_table=True)
     if not column:
         raise DataError("--column is empty: give the column a name.")
     opened = open_files(model, table, outcome=False, key=open_key(key))

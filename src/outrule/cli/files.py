@@ -43,7 +43,11 @@ KEY = Annotated[
 
 
 def check_output(
-    output: str | None, inputs: Sequence[str], *, as_json: bool = False, is_table: bool = False
+    output: str | None,
+    inputs: Sequence[str | None],
+    *,
+    as_json: bool = False,
+    is_table: bool = False,
 ) -> None:
     """Raise an error for a path that cannot be written, or that is one of the inputs."""
     if output == STANDARD and as_json:
@@ -60,7 +64,9 @@ def check_output(
     if not follow_links(path).parent.is_dir():
         raise DataError(f"the folder {path.parent} does not exist: create it first.")
     for given in inputs:
-        if given != STANDARD and path.exists() and Path(given).exists() and path.samefile(given):
+        if given in (None, STANDARD) or not (path.exists() and Path(given).exists()):
+            continue
+        if path.samefile(given):
             raise DataError(f"{output} is an input of this command: choose another name for -o.")
     if is_table:
         from outrule.data.table_files import table_kind

@@ -59,7 +59,7 @@ def fit(
     (plain, best_rule and calibrated: means per instance of this table) and warnings; with
     --refits also stability (share_changed, value_spread, n_refits).
     """
-    check_output(output, (table, spec, *([key] if key else [])), as_json=as_json)
+    check_output(output, (table, spec, key), as_json=as_json)
     secret = open_key(key)
     with waiting("calibrating"):
         from outrule.model.codec import to_text

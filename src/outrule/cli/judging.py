@@ -82,7 +82,7 @@ def certify(
     exit code 3: inconclusive; the output says how many observations would decide it
     exit code 2: bad input
     """
-    check_output(output, (model, *table, previous or "", key or ""), as_json=as_json)
+    check_output(output, (model, *table, previous, key), as_json=as_json)
     if len(table) > 1 and previous is None:
         raise DataError("several tables are for --continue CERTIFICATE: give one, or that too.")
     secret = open_key(key)
@@ -116,7 +116,7 @@ def report(
     """
     if output is None and not as_json:
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
-    check_output(output, (model, table, *([key] if key else [])), as_json=as_json)
+    check_output(output, (model, table, key), as_json=as_json)
     secret = open_key(key)
     with waiting("writing the report"):
         fitted, instances, found = _certify(model, [table], confidence, max_weight, secret)

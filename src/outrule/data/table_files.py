@@ -54,6 +54,8 @@ STRANGERS = {
 WHOLE = r"^(0|-?[1-9][0-9]*)$"
 NUMBER = r"^-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$|^(NaN|nan|-?(inf|Infinity))$"
 BOOLEAN = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
+DAY = {"day": 1, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+MOST_DAYS = 95_000_000  # from 1970, either way: the years that Polars knows
 OS_ERROR = re.compile(r"\(os error (\d+)\)")  # as Polars quotes it
 POLARS_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
@@ -149,7 +151,8 @@ def write_table(frame: pl.DataFrame, path: str | PathLike[str]) -> None:
     kind = output_kind(path)
     with open_output(path) as file:
         try:
-            _write(frame, file, kind)
+            with _quiet_panics():
+                _write(frame, file, kind)
         except (OSError, *POLARS_ERRORS) as error:
             number = OS_ERROR.search(str(error))
             code = int(number[1]) if number else getattr(error, "errno", None) or 0
@@ -210,11 +213,9 @@ def _parse_binary(source: Path | bytes, kind: Kind, name: str) -> pl.DataFrame:
     try:
         check_memory(_unpacked_size(source, kind), name)
         with _quiet_panics():
-            if kind is Kind.PARQUET:
-                return pl.read_parquet(source, glob=False, hive_partitioning=False)
-            assert isinstance(source, bytes)
-            is_file = source.startswith(b"ARROW1")
-            return pl.read_ipc(source) if is_file else pl.read_ipc_stream(source)
+            frame = _read_binary(source, kind)
+        _check_dates(frame, name)
+        return frame
     except DataError:
         raise
     except pl.exceptions.DuplicateError:
@@ -224,6 +225,27 @@ def _parse_binary(source: Path | bytes, kind: Kind, name: str) -> pl.DataFrame:
             f"{name} is not a valid {kind.value} file, or it is damaged or cut short "
             f"({_reason(error)}). Write it again."
         ) from None
+
+
+def _read_binary(source: Path | bytes, kind: Kind) -> pl.DataFrame:
+    if kind is Kind.PARQUET:
+        return pl.read_parquet(source, glob=False, hive_partitioning=False)
+    assert isinstance(source, bytes)
+    is_file = source.startswith(b"ARROW1")
+    return pl.read_ipc(source) if is_file else pl.read_ipc_stream(source)
+
+
+def _check_dates(frame: pl.DataFrame, name: str) -> None:
+    """Raise for a date that Polars reads, and would panic at later."""
+    for column in frame:
+        if isinstance(column.dtype, pl.Date | pl.Datetime):
+            day = DAY[getattr(column.dtype, "time_unit", "day")]
+            most = min(MOST_DAYS * day, 2**63 - 1)
+            if not column.to_physical().drop_nulls().is_between(-most, most).all():
+                raise DataError(
+                    f"{name}: column {column.name!r} has a date that no calendar has: correct it, "
+                    "or drop the column."
+                )
 
 
 def _unpacked_size(source: Path | bytes, kind: Kind) -> int:

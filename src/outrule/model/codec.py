@@ -72,7 +72,7 @@ NAMES: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
 ItemCurves = tuple[tuple[str | bool | int | float | dict[str, str] | None, Numbers, Numbers], ...]
 MOST_MEMBERS = 1 << 10
 MOST_POINTS = 255
-MOST_ROUNDS = 1 << 20
+MOST_ROUNDS = 1 << 17
 MOST_TEXT = 4_000_000  # characters of all expressions together, as in a spec
 
 

@@ -46,7 +46,7 @@ def one_of(words: Iterable[str]) -> BeforeValidator:
 String = Annotated[str, Field(min_length=1, description="a string")]
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63, description="a whole number")]
 Number = Annotated[float, Field(description="a number")]
-Item = Annotated[int | float | str, Field(description="an item: a string or a number")]
+Item = Annotated[Whole | float | str, Field(description="an item: a string or a number")]
 Nodes = Annotated[list[str], Field(min_length=2, max_length=2, description="a list of two columns")]
 
 
@@ -96,7 +96,10 @@ def found_in(where: str) -> Iterator[None]:
 
 def short(value: Any) -> str:
     """A value for a message."""
-    return _SHORT.repr(value)
+    try:
+        return _SHORT.repr(value)
+    except ValueError:  # Python does not write such integers
+        return "a number of thousands of digits"
 
 
 def nearest(word: Any, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule import kernels, threads
 from outrule.data.instances import Instances
-from outrule.errors import DataError, refuse_argument
+from outrule.errors import DataError, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
 
 SMALL_BATCH = 1 << 15  # weights that are not worth a second thread, nor a second call
@@ -304,6 +304,13 @@ class Problem(ABC):
             return right and np.isfinite(array).all()
 
         return self._check_array(name, f"a finite array of shape {shape}", good, np.float64)
+
+
+def check_size(value: Any, name: str, owner: str, low: int = 1, most: int = MOST_ITEMS) -> None:
+    """Raise for a number of items, or of what makes items, that nobody can have."""
+    check_number(value, name, owner, low, low_open=False, integer=True)
+    if value > most:
+        raise refuse_argument(value, name, owner, f"at most {most:,}")
 
 
 def largest_offer(instances: Instances) -> int:

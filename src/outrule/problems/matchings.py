@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from outrule import kernels
 from outrule.data.instances import Instances
-from outrule.errors import check_number, refuse_argument
+from outrule.errors import refuse_argument
 from outrule.problems import large_graphs
 from outrule.problems.contract import (
     MOST_ITEMS,
     Layout,
     Problem,
     Scale,
+    check_size,
     number_values,
     read_column,
 )
@@ -52,8 +53,7 @@ class Graph(Problem):
     @classmethod
     def complete(cls, n_nodes: int) -> Self:
         """Every pair of ``n_nodes`` nodes, in the order (0, 1), (0, 2), ..., (n - 2, n - 1)."""
-        most = isqrt(2 * MOST_ITEMS)
-        check_number(n_nodes, "n_nodes", cls.__name__, 2, most, low_open=False, integer=True)
+        check_size(n_nodes, "n_nodes", cls.__name__, 2, isqrt(2 * MOST_ITEMS))
         return cls([(i, j) for i in range(n_nodes) for j in range(i + 1, n_nodes)])
 
     @classmethod
@@ -220,8 +220,7 @@ class Assignment(Problem):
         if isinstance(self.rows, str) and isinstance(self.columns, str):
             return
         for name in ("rows", "columns"):
-            value = getattr(self, name)
-            check_number(value, name, "Assignment", 1, MOST_ITEMS, low_open=False, integer=True)
+            check_size(getattr(self, name), name, "Assignment")
         if int(self.rows) * int(self.columns) > MOST_ITEMS:
             expected = f"at most {MOST_ITEMS:,} divided by the number of rows"
             raise refuse_argument(self.columns, "columns", "Assignment", expected)

@@ -16,10 +16,10 @@ from outrule import kernels
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.problems.contract import (
-    MOST_ITEMS,
     Layout,
     Problem,
     Scale,
+    check_size,
     largest_offer,
     read_column,
 )
@@ -296,7 +296,7 @@ def _numbers(problem: Problem, name: str) -> tuple[int, ...]:
 
 def _check_sets(values: Any, n_items: int, owner: str) -> tuple[tuple[int, ...], ...]:
     """The sets as sorted tuples."""
-    check_number(n_items, "n_items", owner, 1, MOST_ITEMS, low_open=False, integer=True)
+    check_size(n_items, "n_items", owner)
     try:
         sets = tuple(tuple(sorted({index(item) for item in members})) for members in values)
         if sets and all(s and s[0] >= 0 and s[-1] < n_items for s in sets):

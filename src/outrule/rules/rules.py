@@ -94,7 +94,9 @@ class Multiplier(Rule):
         scale = self.per_item(instances)
         if layout.width is not None:
             return problem.pick(instances.prediction, layout, scale)
-        return problem.pick(instances.prediction * scale[instances.item], layout)
+        with np.errstate(over="ignore"):  # solvers count infinity as the largest float
+            weights = instances.prediction * scale[instances.item]
+        return problem.pick(weights, layout)
 
     def per_item(self, instances: Instances) -> Floats:
         """The multiplier of every item code, shape (n_codes,)."""
