@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-import llvmlite
+import llvmlite  # type: ignore[import-untyped] # it has no types
 import numba
 from numba.core import config
 from numba.core.caching import IndexDataCacheFile
