@@ -29,6 +29,7 @@ from pathlib import Path
 
 OUTRULE = [sys.executable, "-m", "outrule"]
 REPRODUCE = ["--quick", "--paper", "--problem", "best-action", "--rounds", "64", "--items", "4"]
+PATIENCE = 300  # seconds
 CHANGING = (".html", "results.json", ".parquet")  # of `reproduce`: they say how long it took
 
 
@@ -101,7 +102,12 @@ def kill_at_random(name: str, data: Path, root: Path, moments: int, dice: random
 
 def judged(name: str, process: subprocess.Popen[bytes], target: Path, expected: set[str]) -> str:
     """The right answer, a sentence and no file, or what went wrong."""
-    said = process.communicate()[1].decode()
+    try:
+        said = process.communicate(timeout=PATIENCE)[1].decode()
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return "hung in a library"
     good = (0, 1, 3) if name == "certify" else (0,)
     left = {path.name for path in target.iterdir()} - {"filler", "parts"}
     if process.returncode in good:

@@ -15,6 +15,7 @@ import outrule
 from outrule.words import harmless
 
 REFUSED, CRASHED, INTERRUPTED, PIPE_CLOSED = 2, 70, 130, 141
+NO_MEMORY = "there is not enough memory for this."
 ARGUMENT = re.compile(r"The '(\w+)' argument of \S+ must be(?: (a float|an int)\b)?")
 KINDS = {"a float": " a number", "an int": " a whole number"}
 # What errors say to users of Python, and what it is on the command line.
@@ -57,12 +58,14 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
         place = "" if error.filename is None else f"{error.filename}: "
         raise _refuse(f"{place}{error.strerror or error}.") from None
     except MemoryError:
-        raise _refuse("there is not enough memory for this.") from None
+        raise _refuse(NO_MEMORY) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except typer.Exit:
         raise
-    except Exception:
+    except Exception as error:
+        if "failed to map segment" in str(error) or "can't start new thread" in str(error):
+            raise _refuse(NO_MEMORY) from None
         say(traceback.format_exc(), err=True)
         raise typer.Exit(CRASHED) from None
 

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite  # type: ignore[import-untyped] # it has no types
 import numba
 from numba.core import config
 from numba.core.caching import IndexDataCacheFile
@@ -27,6 +28,9 @@ from outrule.files import whole_file
 Function = TypeVar("Function", bound=Callable[..., Any])
 HERE = Path(__file__).parent
 IMPORTS = re.compile(r"^from (outrule\.kernels\.\w+) import", re.MULTILINE)
+_NUMBA_FILE: Any = IndexDataCacheFile
+_DUMP: Any = dumps
+_REBUILD: Any = CompileResult._rebuild
 CHECKSUM = hashlib.sha256().digest_size  # bytes behind the content of a file
 
 
@@ -62,15 +66,14 @@ class KernelCache:
                 path = self._file(folder, sig, context.codegen())
                 content = path.read_bytes()
                 if content[-CHECKSUM:] == self._checksum(content[:-CHECKSUM]):
-                    rebuild: Any = CompileResult._rebuild
-                    numba_file: Any = IndexDataCacheFile(str(folder), self._name, None)  # type: ignore[no-untyped-call]
-                    return rebuild(context, *numba_file._load_data(path.name))
+                    payload = _NUMBA_FILE(str(folder), self._name, None)._load_data(path.name)
+                    return _REBUILD(context, *payload)
         return None
 
     def save_overload(self, sig: Any, result: Any) -> None:
         if result.lifted or result.library.has_dynamic_globals:
             return
-        payload: bytes = dumps(result._reduce())  # type: ignore[no-untyped-call]
+        payload = _DUMP(result._reduce())
         for folder in _folders(to_write=True):
             with suppress(Exception):  # read-only or full: the next one, or none
                 folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +87,7 @@ class KernelCache:
     disable = flush = enable
 
     def _file(self, folder: Path, sig: Any, codegen: Any) -> Path:
-        versions = (numba.__version__, sys.implementation.cache_tag)
+        versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag)
         key = repr((versions, codegen.magic_tuple(), sig)).encode()
         return folder / f"{self._name}-{hashlib.sha256(key).hexdigest()[:16]}.kernel"
 
@@ -106,9 +109,10 @@ def _folders(*, to_write: bool = False) -> Iterator[Path]:
     given: str = config.CACHE_DIR  # type: ignore[attr-defined] # NUMBA_CACHE_DIR
     if given:
         yield Path(given) / own
-    yield HERE / "__pycache__"
-    users: Any = AppDirs(appname="numba", appauthor=False)  # type: ignore[no-untyped-call]
-    yield Path(users.user_cache_dir) / own
+    else:
+        yield HERE / "__pycache__"
+        users: Any = AppDirs(appname="numba", appauthor=False)  # type: ignore[no-untyped-call]
+        yield Path(users.user_cache_dir) / own
     with suppress(OSError):  # no folder for temporary files, or not one of ours in it
         yield _private(to_write) / own
 
