@@ -279,6 +279,32 @@ def test_predictions_and_outcomes_on_a_coarse_grid_with_many_ties_verify(seed):
     verify(certify(best, *hold_out), best, *hold_out)
 
 
+@pytest.mark.parametrize(
+    ("problem", "low", "high", "seed"),
+    [
+        (outrule.BestAction(), 0.0, 1.0, 5),  # two rivals with the same gap, up to rounding
+        (outrule.BestAction(), 1.0, 2.0, 1),
+        (outrule.BestAction(), 1e-12, 2e-12, 11),
+        (outrule.BestAction(), -2.0, -1.0, 15),
+        (outrule.PartitionMatroid([0, 0, 0, 1, 1, 2]), 5.0, 5.5, 1),
+        (outrule.PartitionMatroid([0, 0, 0, 1, 1, 2]), 999_999.0, 1_000_000.0, 0),
+    ],
+)
+def test_values_in_any_range_verify(problem, low, high, seed):
+    generator = np.random.default_rng(seed)
+
+    def thirds(n):
+        predictions, outcomes = low + (high - low) * generator.integers(0, 4, (2, n, 6)) / 3
+        parts = [np.clip(part, low, high) for part in (predictions, outcomes)]
+        cluster = generator.integers(0, 3, n)
+        return Instances.from_arrays(*parts, value_range=(low, high), cluster=cluster)
+
+    rules = [outrule.Multiplier(generator.choice([0.1, 0.5, 1], 6), f"{i}") for i in range(3)]
+    calibrator = algorithm_one(problem, rules, epsilon=0.05).fit(thirds(20))
+    hold_out = thirds(9)
+    verify(certify(calibrator, hold_out, max_weight=100), calibrator, hold_out)
+
+
 def test_steps_that_move_far_out_of_the_simplex_verify():
     rules = [outrule.Fixed(0), outrule.Fixed(1)]
     calibrator = algorithm_one(outrule.Classification(), rules, epsilon=0.5)

@@ -18,7 +18,7 @@ from outrule.data.instances import Instances
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, model_of
 from outrule.problems.contract import Layout
-from outrule.proof.recount import Recount
+from outrule.proof.recount import Recount, unit_of_rounding
 from outrule.proof.statement import FORMAT, Certificate, RivalResult
 from outrule.rules.rules import Rule
 from outrule.types import Booleans, Floats
@@ -55,7 +55,7 @@ def verify(
     claimed = json.loads(text)
     derived = json.loads(json.dumps(_derive(model, instances, certificate)))
     derived["model"] = fingerprint(model, certificate.library)  # of the version it names
-    span = instances.value_range[1] - instances.value_range[0]
+    span = unit_of_rounding(*instances.value_range)
     units = dict.fromkeys(("epsilon", "confidence", "heaviest", "max_weight"), 0.0)
     units |= dict.fromkeys(("squared_error_before", "squared_error_after"), span**2)
     for name, value in derived.items():
@@ -114,7 +114,7 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         needed = _last_or_first([rival for rival in rivals if rival["open"]])
     if needed and certificate.needed and math.isclose(needed, certificate.needed, rel_tol=1e-6):
         needed = certificate.needed  # a large count hangs on the last bits
-    near = min(rivals, key=lambda rival: rival["mean"])
+    near = data.nearest(rivals, certificate.approximate.get("gap"))
     long_names = [*names, "the plain optimiser on the original predictions", "isotonic regression"]
     values = {"plain": plain, "calibrated": calibrated, "isotonic": isotonic}
     values |= {"best_rule": rules[best], "oracle": oracle}
