@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from outrule.calibration.rivals import rivals_of
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
 from outrule.data.origin import ArrayOrigin, ColumnNames, TableOrigin
+from outrule.data.sketch import Seen
 from outrule.errors import DataError, refuse_argument
 from outrule.model.features import check_features
 from outrule.model.settings import OWNER, Settings
@@ -46,6 +47,7 @@ class Model:
     rule_values: Floats
     weight_seen: float
     fingerprints: tuple[str, ...]  # of the training data
+    seen: Seen | None  # by which their instances are recognised; None in files of older versions
 
     @property
     def problem(self) -> Problem:
@@ -148,6 +150,14 @@ class Model:
         """Calibrated predictions in the order of ``instances.prediction``."""
         start = self.start_of(instances)
         return replay(self.patches, self.tests, self.problem, instances, start)
+
+    def remember(self, instances: Instances) -> Model:
+        """The same model, which will recognise these instances as seen."""
+        seen: Seen | None = Seen.of(instances)
+        if self.fingerprints:
+            seen = None if self.seen is None else self.seen.merged(Seen.of(instances))
+        fingerprints = (*self.fingerprints, instances.fingerprint)
+        return replace(self, fingerprints=fingerprints, seen=seen)
 
     def pick(self, instances: Instances) -> Picks:
         """The optimiser's decisions on the calibrated predictions."""

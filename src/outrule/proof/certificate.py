@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 import outrule
 from outrule import threads
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number
+from outrule.errors import check_number
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
 from outrule.proof.confidence import Estimate, Observations, Range, student
+from outrule.proof.novelty import check_new, find_groups, notes_of
 from outrule.proof.statement import (
     FORMAT,
     RIVALS,
@@ -74,14 +76,14 @@ def certify(
     model = model_of(calibrator, "certify")
     instances = model.instances(predictions, outcomes, available, sample_weight)
     instances.require_outcome("certify")
-    if instances.fingerprint in model.fingerprints:
-        raise DataError(
-            "these are the instances that fit has seen. A certificate needs held-out ones."
-        )
+    facts = check_new(model, instances)
     n_jobs = getattr(calibrator, "n_jobs", None)
     threads.check_jobs(n_jobs, "DecisionCalibrator")
     with threads.using(n_jobs):
-        return _Evaluation(model, instances, confidence, max_weight).certificate()
+        evaluation = _Evaluation(model, instances, confidence, max_weight)
+        groups = find_groups(instances, evaluation.ours - evaluation.worth_of_plain)
+        notes = notes_of(facts, groups, unit_of(instances))
+        return replace(evaluation.certificate(), notes=notes)
 
 
 class _Versus(NamedTuple):
@@ -114,6 +116,7 @@ class _Evaluation:
             model.isotonic.apply(instances, self.layout.per_item.get("frozen"))
         )
         self.ours = self.total(self.outcome, self.calibrated)
+        self.worth_of_plain = self.total(self.outcome, self.plain)
         self.observations = Observations.from_instances(instances, max_weight)
         low, high = instances.value_range
         k = max(self.layout.k, model.k)
@@ -234,7 +237,7 @@ class _Evaluation:
             "best_rule": best,
             "oracle": self.value(self.picks(self.outcome)),
         }
-        gain = observations.bets(self.ours - self.total(self.outcome, self.plain), self.apart)
+        gain = observations.bets(self.ours - self.worth_of_plain, self.apart)
         lowest = min(row.approximate.lower for row in every)
         return Certificate(
             verdict=weakest(verdicts.values()),
@@ -268,6 +271,7 @@ class _Evaluation:
             rules=tuple(rules),
             rivals=tuple(row.result for row in others),
             violations=tuple(violations),
+            notes=(),
             data=self.instances.fingerprint,
             model=fingerprint(model),
             library=outrule.__version__,

@@ -34,7 +34,7 @@ class Recount:
         number = np.unique(cluster[counted], return_inverse=True)[1]
         self.n = int(number.max()) + 1
         place = np.empty(self.n, dtype=np.int64)
-        place[sorted(range(self.n), key=_hashed)] = np.arange(self.n)
+        place[sorted(range(self.n), key=hashed)] = np.arange(self.n)
         self.of_instance = np.full(len(instances), self.n)
         self.of_instance[counted] = place[number]
         self.of_weight = weight
@@ -272,7 +272,7 @@ def _ranks(instances: Instances) -> Integers:
     return np.array([rank[label] for label in labels])
 
 
-def _hashed(number: int) -> int:
+def hashed(number: int) -> int:
     """The splitmix64 hash, in Python's integers."""
     z = (number + 1) * 0x9E3779B97F4A7C15 % 2**64
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64

@@ -90,6 +90,7 @@ class Certificate:
     rules, rivals : one result for every rule; those of plain and isotonic
     violations : one for every rule, the optimiser's own test last; approximate intervals
     promise_before, promise_after : predicted and realised value of the optimiser (winner's curse)
+    notes : what to mind of the data: instances seen by fit, copies, clusters that are not named
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -125,6 +126,7 @@ class Certificate:
     rules: tuple[RivalResult, ...]
     rivals: tuple[RivalResult, ...]
     violations: tuple[ViolationResult, ...]
+    notes: tuple[str, ...]
     data: str
     model: str
     library: str
@@ -183,7 +185,7 @@ class Certificate:
             f"{self.closest_rival}",
             f"margin {self.margin:g}{share}",
         ]
-        return "\n".join([*lines, *([self.warning] if self.warning else [])])
+        return "\n".join([*lines, *([self.warning] if self.warning else []), *self.notes])
 
     def _repr_html_(self) -> str:
         rows = [

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule.data.instances import Instances
+from outrule.errors import DataError
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, model_of
 from outrule.problems.contract import Layout
 from outrule.proof.recount import Recount, unit_of_rounding
+from outrule.proof.recount_notes import recount_notes
 from outrule.proof.statement import FORMAT, Certificate, RivalResult
 from outrule.rules.rules import Rule
 from outrule.types import Booleans, Floats
@@ -50,8 +52,6 @@ def verify(
     certificate = Certificate.from_json(text)
     model = model_of(calibrator, "verify")
     instances = model.instances(predictions, outcomes, available, sample_weight)
-    if instances.fingerprint in model.fingerprints:
-        raise CertificateError("data: fit has seen these instances, so they prove nothing.")
     claimed = json.loads(text)
     derived = json.loads(json.dumps(_derive(model, instances, certificate)))
     derived["model"] = fingerprint(model, certificate.library)  # of the version it names
@@ -167,6 +167,7 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
             }
             for name, (b, a) in zip([*names, "optimiser"], pairs, strict=True)
         ],
+        "notes": _notes(model, instances, outcome * calibrated - outcome * plain),
         "data": instances.fingerprint,
         "library": certificate.library,
         "format": FORMAT,
@@ -186,6 +187,14 @@ def _last_or_first(undecided: list[dict[str, Any]]) -> int | None:
         return int(min(failing))
     counts = [rival["needed"] for rival in undecided]
     return int(max(counts)) if counts and None not in counts else None
+
+
+def _notes(model: Model, instances: Instances, difference: Floats) -> list[str]:
+    per_instance = np.bincount(instances.instance, weights=difference).astype(np.float64)
+    try:
+        return list(recount_notes(model, instances, per_instance, _unit(instances)))
+    except DataError as error:
+        raise CertificateError(f"data: {error}") from None
 
 
 def _unit(instances: Instances) -> str:

@@ -20,6 +20,7 @@ def verdict(summary: Facts) -> str:
     found, write = summary["verdict"], Figures.of(summary)
     word, gap, gain = found["verdict"], write.signed(found["gap"]), found["improvement"]
     added = write.signed(gain["mean"])
+    notes = "".join(f"\n<p>{text(note)}</p>" for note in found["notes"])
     observations = count(found["n_observations"], "observation")
     if found["n_observations"] != found["n_instances"]:
         observations += f" of {count(found['n_instances'], 'instance')}"
@@ -34,7 +35,7 @@ def verdict(summary: Facts) -> str:
         f'<svg class="icon" viewBox="0 0 48 48" aria-hidden="true"><circle cx="24" cy="24" '
         f'r="22"/>{ICONS[word]}</svg>\n'
         f'<div><h1 id="verdict-title">{word.capitalize()}</h1>\n'
-        f"<p>{text(found['sentence'])}</p></div>\n{terms(tiles, 'tiles')}\n</section>"
+        f"<p>{text(found['sentence'])}</p>{notes}</div>\n{terms(tiles, 'tiles')}\n</section>"
     )
 
 
