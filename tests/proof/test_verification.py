@@ -12,6 +12,7 @@ import outrule
 from letter import algorithm_one
 from outrule import CertificateError, Instances, certify, verify
 from outrule.calibration.patches import Patch
+from outrule.data.sketch import Seen
 from outrule.errors import DataError
 from outrule.model.codec import fingerprint
 from outrule.proof.continuation import first_part
@@ -254,7 +255,8 @@ def test_names_of_any_type_are_put_in_the_same_order(kind):
     roles = {"instance": "trip", "item": "action", "prediction": "score", "outcome": "worth"}
     roles |= {} if kind == "none" else {"cluster": "group"}
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], 0.3)
-    calibrator.fit(Instances.from_table(frame[:40], **roles))
+    other = frame[:40].with_columns(score=1 - pl.col("score"))
+    calibrator.fit(Instances.from_table(other, **roles))
     hold_out = Instances.from_table(frame, **roles)
     verify(certify(calibrator, hold_out, max_weight=60), calibrator, hold_out)
 
@@ -295,6 +297,32 @@ def test_predictions_and_outcomes_on_a_coarse_grid_with_many_ties_verify(seed):
     verify(certify(best, *hold_out), best, *hold_out)
 
 
+@pytest.mark.parametrize(
+    ("problem", "low", "high", "seed"),
+    [
+        (outrule.BestAction(), 0.0, 1.0, 5),  # two rivals with the same gap, up to rounding
+        (outrule.BestAction(), 1.0, 2.0, 1),
+        (outrule.BestAction(), 1e-12, 2e-12, 11),
+        (outrule.BestAction(), -2.0, -1.0, 15),
+        (outrule.PartitionMatroid([0, 0, 0, 1, 1, 2]), 5.0, 5.5, 1),
+        (outrule.PartitionMatroid([0, 0, 0, 1, 1, 2]), 999_999.0, 1_000_000.0, 0),
+    ],
+)
+def test_values_in_any_range_verify(problem, low, high, seed):
+    generator = np.random.default_rng(seed)
+
+    def thirds(n):
+        predictions, outcomes = low + (high - low) * generator.integers(0, 4, (2, n, 6)) / 3
+        parts = [np.clip(part, low, high) for part in (predictions, outcomes)]
+        cluster = generator.integers(0, 3, n)
+        return Instances.from_arrays(*parts, value_range=(low, high), cluster=cluster)
+
+    rules = [outrule.Multiplier(generator.choice([0.1, 0.5, 1], 6), f"{i}") for i in range(3)]
+    calibrator = algorithm_one(problem, rules, epsilon=0.05).fit(thirds(20))
+    hold_out = thirds(9)
+    verify(certify(calibrator, hold_out, max_weight=100), calibrator, hold_out)
+
+
 def test_steps_that_move_far_out_of_the_simplex_verify():
     rules = [outrule.Fixed(0), outrule.Fixed(1)]
     calibrator = algorithm_one(outrule.Classification(), rules, epsilon=0.5)
@@ -309,7 +337,7 @@ def test_rules_that_are_equally_close_may_both_be_called_the_closest():
     outcomes = np.column_stack([np.full(30, 0.3), np.arange(30) / 30, np.arange(30) / 30])
     rules = [outrule.Fixed(1), outrule.Fixed(2)]
     calibrator = algorithm_one(outrule.BestAction(), rules, epsilon=1.0)
-    calibrator.fit(predictions[:29], outcomes[:29])
+    calibrator.fit(predictions[:29], outcomes[:29] / 2)
     certificate = certify(calibrator, predictions, outcomes)
     for name in ("always 1", "always 2"):
         claim = dataclasses.replace(certificate, closest_rule=name, closest_rival=name)
@@ -356,8 +384,7 @@ def mutants(value, path=""):
             yield f"{path} reversed", value[::-1]
             yield f"{path} rotated", value[1:] + value[:1]
         yield f"{path} as an object", {str(i): entry for i, entry in enumerate(value)}
-        if value:
-            yield f"{path} emptied", []
+        yield f"{path} {'emptied' if value else 'filled'}", [] if value else ["more"]
     elif isinstance(value, str):
         yield f"{path} longer", f"{value}x"
         yield f"{path} shorter", value[:-1]
@@ -539,10 +566,15 @@ def test_other_data_are_caught(made):
 def test_a_certificate_on_the_training_data_is_caught(made):
     calibrator, _, _ = made("best action")
     training = CASES["best action"][2](0)
-    forgetful = with_model(calibrator, fingerprints=())
+    forgetful = with_model(calibrator, fingerprints=(), seen=Seen.of(CASES["best action"][2](7)))
     claim = certify(forgetful, training)
-    with pytest.raises(CertificateError, match="fit has seen"):
+    with pytest.raises(CertificateError, match="data: fit has seen these instances"):
         verify(claim, calibrator, training)
+    order = np.random.default_rng(0).permutation(len(training))[1:]
+    shuffled = training.take(order)
+    claim = certify(forgetful, shuffled)
+    with pytest.raises(CertificateError, match="data: fit has seen 100 % of these instances"):
+        verify(claim, calibrator, shuffled)
 
 
 def test_another_version_of_the_library_can_verify(made, monkeypatch):

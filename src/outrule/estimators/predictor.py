@@ -268,5 +268,4 @@ def _with_reject(problem: Problem, values: Floats) -> Floats:
 
 def _mark_as_seen(calibrator: DecisionCalibrator, instances: Instances) -> None:
     """Let ``certify`` refuse these instances."""
-    model = calibrator.model_
-    calibrator.model_ = replace(model, fingerprints=(*model.fingerprints, instances.fingerprint))
+    calibrator.model_ = calibrator.model_.remember(instances)

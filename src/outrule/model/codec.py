@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -28,6 +29,7 @@ from outrule.calibration.patches import Patch
 from outrule.calibration.piecewise import POOLED
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
+from outrule.data.sketch import CAPACITY, Seen, Sketch
 from outrule.errors import DataError
 from outrule.files import read_limited, write_text
 from outrule.model import value as values
@@ -95,6 +97,35 @@ class MemberFile(BaseModel):
     patches: tuple[CurvePatch, ...]
 
 
+class SketchFile(BaseModel):
+    """What a model file holds of a sketch: 64-bit numbers in base64; no counts if all are 1."""
+
+    model_config = STRICT
+
+    n: Count
+    hashes: str
+    counts: str
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> dict[str, Any]:
+        counts = sketch.counts if (sketch.counts > 1).any() else sketch.counts[:0]
+        parts = {"hashes": sketch.hashes.astype("<u8"), "counts": counts.astype("<u8")}
+        texts = {name: b64encode(array.tobytes()).decode() for name, array in parts.items()}
+        return {"n": sketch.n, **texts}
+
+    def sketch(self) -> Sketch:
+        hashes, counts = (
+            np.frombuffer(b64decode(text, validate=True), dtype="<u8")
+            for text in (self.hashes, self.counts)
+        )
+        counts = counts if len(counts) else np.ones_like(hashes)
+        ascending = bool((hashes[1:] > hashes[:-1]).all())
+        fits = 0 < len(hashes) == len(counts) and len(hashes) <= CAPACITY
+        if not (ascending and fits and counts.min() > 0 and int(counts.max()) <= self.n):
+            raise ValueError("a sketch of the training data does not agree with itself")
+        return Sketch(hashes.astype(np.uint64), counts.astype(np.int64), self.n)
+
+
 class ModelFile(BaseModel):
     """What a model file holds."""
 
@@ -127,6 +158,7 @@ class ModelFile(BaseModel):
     isotonic: ItemCurves
     members: Annotated[tuple[MemberFile, ...], Field(max_length=MOST_MEMBERS)] = ()
     training_data: tuple[str, ...]
+    seen: tuple[SketchFile, SketchFile, SketchFile | None, SketchFile | None] | None = None
 
     @model_validator(mode="after")
     def _parts_belong_together(self) -> Self:
@@ -242,6 +274,7 @@ def describe(model: Model) -> dict[str, Any]:
             for member in model.members
         ],
         "training_data": list(model.fingerprints),
+        "seen": [None if one is None else SketchFile.of(one) for one in model.seen or ()] or None,
     }
 
 
@@ -251,6 +284,14 @@ def _item_curves(fitted: FittedIsotonic) -> list[Any]:
 
 def _fitted(curves: ItemCurves) -> FittedIsotonic:
     return FittedIsotonic({_name(name): (np.array(x), np.array(y)) for name, x, y in curves})
+
+
+def _seen(file: ModelFile) -> Seen | None:
+    if file.seen is None:
+        return None
+    predictions, contents, *named = file.seen
+    names, named_contents = (None if one is None else one.sketch() for one in named)
+    return Seen(predictions.sketch(), contents.sketch(), names, named_contents)
 
 
 def check_item_names(names: Iterable[Any]) -> None:
@@ -294,6 +335,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         ),
         rule_values=np.array(file.rule_values, dtype=np.float64),
         fingerprints=file.training_data,
+        seen=_seen(file),
         **{
             name: getattr(file, name)
             for name in (

@@ -56,8 +56,7 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
         status=boosted.status,
         rule_values=source.values()[: len(settings.rules)],
         weight_seen=source.weight,
-        fingerprints=(instances.fingerprint,),
-    )
+    ).remember(instances)
 
 
 def first_batch(settings: Settings, instances: Instances, feature_names: Names = None) -> Model:
@@ -99,8 +98,7 @@ def _one_round(model: Model, settings: Settings, instances: Instances, ready: _R
         status=Status.CONVERGED if rows[-1].test is None else Status.MAX_ROUNDS,
         rule_values=(model.weight_seen * model.rule_values + sums) / total,
         weight_seen=total,
-        fingerprints=(*model.fingerprints, instances.fingerprint),
-    )
+    ).remember(instances)
 
 
 def _fresh(model: Model, ready: _Ready) -> FreshData:
@@ -205,6 +203,7 @@ def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Mo
         rule_values=np.zeros(len(settings.rules)),
         weight_seen=0.0,
         fingerprints=(),
+        seen=None,
     )
 
 

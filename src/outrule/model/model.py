@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from outrule.calibration.rivals import rivals_of
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
 from outrule.data.origin import ArrayOrigin, ColumnNames, TableOrigin
+from outrule.data.sketch import Seen
 from outrule.errors import DataError, refuse_argument
 from outrule.model.features import check_features
 from outrule.model.settings import OWNER, Settings
@@ -50,6 +51,7 @@ class Model:
     rule_values: Floats
     weight_seen: float
     fingerprints: tuple[str, ...]  # of the training data
+    seen: Seen | None  # by which their instances are recognised; None in files of older versions
 
     @property
     def problem(self) -> Problem:
@@ -194,6 +196,14 @@ class Model:
         """Calibrated predictions in the order of ``instances.prediction``."""
         start = self.start_of(instances)
         return replay(self.patches, self.tests, self.problem, instances, start)
+
+    def remember(self, instances: Instances) -> Model:
+        """The same model, which will recognise these instances as seen."""
+        seen: Seen | None = Seen.of(instances)
+        if self.fingerprints:
+            seen = None if self.seen is None else self.seen.merged(Seen.of(instances))
+        fingerprints = (*self.fingerprints, instances.fingerprint)
+        return replace(self, fingerprints=fingerprints, seen=seen)
 
     def pick(self, instances: Instances) -> Picks:
         """The optimiser's decisions on the calibrated predictions."""

@@ -277,6 +277,7 @@ class Answer:
             f"{self.name(found.closest_rival)}",
             self.margin,
             *([self.warning] if self.warning else []),
+            *found.notes,
             self.next_step,
         ]
         return "\n".join(lines)

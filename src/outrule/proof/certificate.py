@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 import outrule
 from outrule import threads
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number
+from outrule.errors import check_number
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
 from outrule.proof.answer import RIVALS
 from outrule.proof.confidence import Estimate, Observations, Range, student
 from outrule.proof.continuation import continued
+from outrule.proof.novelty import check_new, find_groups, notes_of
 from outrule.proof.statement import (
     FORMAT,
     Certificate as Certificate,
@@ -81,10 +83,7 @@ def certify(
     model = model_of(calibrator, "certify")
     instances = model.instances(predictions, outcomes, available, sample_weight)
     instances.require_outcome("certify")
-    if instances.fingerprint in model.fingerprints:
-        raise DataError(
-            "these are the instances that fit has seen. A certificate needs held-out ones."
-        )
+    facts = check_new(model, instances)
     n_jobs = getattr(calibrator, "n_jobs", None)
     threads.check_jobs(n_jobs, "DecisionCalibrator")
     earlier: tuple[Look, ...] = ()
@@ -92,7 +91,10 @@ def certify(
         max_weight = previous.max_weight if max_weight is None else max_weight
         earlier = continued(previous, model, instances, confidence, max_weight)
     with threads.using(n_jobs):
-        return _Evaluation(model, instances, confidence, max_weight, earlier).certificate()
+        evaluation = _Evaluation(model, instances, confidence, max_weight, earlier)
+        groups = find_groups(instances, evaluation.ours - evaluation.worth_of_plain)
+        found = evaluation.certificate()
+        return replace(found, notes=notes_of(facts, groups, found.unit))
 
 
 class _Versus(NamedTuple):
@@ -130,6 +132,7 @@ class _Evaluation:
             model.isotonic.apply(instances, self.layout.per_item.get("frozen"))
         )
         self.ours = self.total(self.outcome, self.calibrated)
+        self.worth_of_plain = self.total(self.outcome, self.plain)
         looks = [look.n_instances for look in earlier]
         self.observations = Observations.from_instances(instances, max_weight, looks)
         low, high = instances.value_range
@@ -251,7 +254,7 @@ class _Evaluation:
             "best_rule": best,
             "oracle": self.value(self.picks(self.outcome)),
         }
-        gain = observations.bets(self.ours - self.total(self.outcome, self.plain), self.apart)
+        gain = observations.bets(self.ours - self.worth_of_plain, self.apart)
         lowest = min(row.approximate.lower for row in every)
         return Certificate(
             verdict=weakest(verdicts.values()),
@@ -287,6 +290,7 @@ class _Evaluation:
             rivals=tuple(row.result for row in others),
             violations=tuple(violations),
             earlier=self.earlier,
+            notes=(),
             data=self.instances.fingerprint,
             model=fingerprint(model),
             library=outrule.__version__,

@@ -54,7 +54,7 @@ class Recount:
         self.counts = []
         for look in range(len(looks) + 1):
             names = sorted(set(cluster[(look_of == look) & (weight > 0)].tolist()))
-            order = sorted(range(len(names)), key=_hashed)
+            order = sorted(range(len(names)), key=hashed)
             place |= {names[number]: len(place) + i for i, number in enumerate(order)}
             self.counts.append(len(place))
         self.n = len(place)
@@ -63,7 +63,7 @@ class Recount:
 
     def _set_ranges(self, model: Model, instances: Instances) -> None:
         low, high = instances.value_range
-        self.span, self.margin = high - low, float(model.epsilon)
+        self.unit, self.margin = unit_of_rounding(low, high), float(model.epsilon)
         self.base, self.ends = low, (0.0, high - low)
         if not model.problem.exactly_one:
             k = max(model.k, model.problem.lay(instances).k)
@@ -114,7 +114,7 @@ class Recount:
         self, observed: Floats, low: float, high: float, delta: float, claimed: float
     ) -> float:
         game = _Game(self, observed, low, high, delta)
-        s, slack = (claimed - low) / (high - low), 0.4e-9 * self.span / (high - low)
+        s, slack = (claimed - low) / (high - low), 0.4e-9 * self.unit / (high - low)
         below = s - slack <= 0 or game.wins(s - slack)
         if s >= -slack and below and not game.wins(max(s, 0.0) + slack):
             return claimed
@@ -192,9 +192,16 @@ class Recount:
         near = [
             name
             for name, lower in zip(names, lowers, strict=True)
-            if lower <= min(lowers) + 1e-9 * self.span
+            if lower <= min(lowers) + 1e-9 * self.unit
         ]
         return claimed if claimed in near else names[int(np.argmin(lowers))]
+
+    def nearest(self, rivals: list[dict[str, Any]], claimed: Estimate | None) -> dict[str, Any]:
+        """The rival of smallest mean; among equals the one whose interval is claimed."""
+        upper = math.nan if claimed is None else claimed.upper
+        lowest = min(rival["mean"] for rival in rivals)
+        near = [rival for rival in rivals if rival["mean"] <= lowest + 1e-9 * self.unit]
+        return min(near, key=lambda rival: abs(rival["approximate"][2] - upper))
 
     def needed(self, observed: Floats, level: float, delta: float) -> int | None:
         """The n at which the second-order growth of the capital reaches 1 / delta."""
@@ -256,6 +263,11 @@ class _Game:
         return 1.0 if path.max() >= self.goal else math.exp(path[-1] - self.goal)
 
 
+def unit_of_rounding(low: float, high: float) -> float:
+    """The width of the value range, and more where it is far from zero: sums lose digits there."""
+    return high - low + 1e-4 * max(abs(low), abs(high))
+
+
 def _ranks(instances: Instances) -> Integers:
     """The observation of every instance, in the order of the names where a table has them."""
     names = getattr(instances.origin, "names", None)
@@ -271,7 +283,7 @@ def _ranks(instances: Instances) -> Integers:
     return np.array([rank[label] for label in labels])
 
 
-def _hashed(number: int) -> int:
+def hashed(number: int) -> int:
     """The splitmix64 hash, in Python's integers."""
     z = (number + 1) * 0x9E3779B97F4A7C15 % 2**64
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64

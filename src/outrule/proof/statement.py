@@ -101,6 +101,7 @@ class Certificate:
     earlier : the certificates that this one continues, the first one first
         ``verdict`` and the bounds hold for all of them together: it does no harm to look, and to go
         on only if the verdict was not decided.
+    notes : what to mind of the data: instances seen by fit, copies, clusters that are not named
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -138,6 +139,7 @@ class Certificate:
     rivals: tuple[RivalResult, ...]
     violations: tuple[ViolationResult, ...]
     earlier: tuple[Look, ...]
+    notes: tuple[str, ...]
     data: str
     model: str
     library: str
@@ -178,7 +180,8 @@ class Certificate:
             f"<td style='text-align:left'>{html.escape(words)}</td></tr>"
             for rival, verdict, words in answer.against
         )
-        notes = [answer.worth_sentence, answer.margin, answer.warning, answer.next_step]
+        notes = [answer.worth_sentence, answer.margin, answer.warning, *self.notes]
+        notes.append(answer.next_step)
         return (
             f"<b>{answer.question}</b><br>{html.escape(answer.sentence)}<table>{cells}</table>"
             f"{'<br>'.join(html.escape(words) for words in notes if words)}"

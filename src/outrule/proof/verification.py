@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule.data.instances import Instances
+from outrule.errors import DataError
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, model_of
 from outrule.problems.contract import Layout
 from outrule.proof.continuation import first_part, largest_decision
-from outrule.proof.recount import Recount
+from outrule.proof.recount import Recount, unit_of_rounding
+from outrule.proof.recount_notes import recount_notes
 from outrule.proof.statement import FORMAT, Certificate, RivalResult
 from outrule.rules.rules import Rule
 from outrule.types import Booleans, Floats
@@ -52,12 +54,10 @@ def verify(
     certificate = Certificate.from_json(text)
     model = model_of(calibrator, "verify")
     instances = model.instances(predictions, outcomes, available, sample_weight)
-    if instances.fingerprint in model.fingerprints:
-        raise CertificateError("data: fit has seen these instances, so they prove nothing.")
     claimed = json.loads(text)
     derived = json.loads(json.dumps(_derive(model, instances, certificate)))
     derived["model"] = fingerprint(model, certificate.library)  # of the version it names
-    span = instances.value_range[1] - instances.value_range[0]
+    span = unit_of_rounding(*instances.value_range)
     units = dict.fromkeys(("epsilon", "confidence", "heaviest", "max_weight"), 0.0)
     units |= dict.fromkeys(("squared_error_before", "squared_error_after"), span**2)
     for name, value in derived.items():
@@ -109,7 +109,7 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         "margin": data.margin,
         "n_instances": len(instances),
         "n_observations": data.n,
-        "unit": model.settings.value.observation or _unit(instances),
+        "unit": _unit(model, instances),
         "value": vars(model.settings.value),
         "max_weight": certificate.max_weight,
         "heaviest": float(data.weight.max()),
@@ -124,6 +124,7 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         "library": certificate.library,
         "format": FORMAT,
         "earlier": _earlier(model, instances, data, certificate),
+        "notes": _notes(model, instances, outcome * decided.calibrated - outcome * decided.plain),
     }
 
 
@@ -186,7 +187,7 @@ def _closest(
     names = [rule.name for rule in model.rules]
     every = [*names, "the plain optimiser on the original predictions", "isotonic regression"]
     return {
-        "gap": min(rival["mean"] for rival in rivals),
+        "gap": data.nearest(rivals, certificate.approximate.get("gap"))["mean"],
         "gap_lower": min(rival["lower"] for rival in rivals),
         "closest_rival": data.closest(rivals, every, certificate.closest_rival),
         "closest_rule": data.closest(rivals[:-2], names, certificate.closest_rule),
@@ -205,7 +206,7 @@ def _values(
     values = {name: getattr(decided, name) for name in ("plain", "calibrated", "isotonic")}
     values |= {"best_rule": decided.rules[best], "oracle": decided.oracle}
     gain = data.value(decided.calibrated) - data.value(decided.plain)
-    near = min(rivals, key=lambda rival: rival["mean"])
+    near = data.nearest(rivals, certificate.approximate.get("gap"))
     lowest = min(rival["approximate"][1] for rival in rivals)
     return {
         "improvement": data.interval(gain, *data.apart, data.delta / 2, certificate.improvement),
@@ -268,7 +269,17 @@ def _last_or_first(undecided: list[dict[str, Any]]) -> int | None:
     return int(max(counts)) if counts and None not in counts else None
 
 
-def _unit(instances: Instances) -> str:
+def _notes(model: Model, instances: Instances, difference: Floats) -> list[str]:
+    per_instance = np.bincount(instances.instance, weights=difference).astype(np.float64)
+    try:
+        return list(recount_notes(model, instances, per_instance, _unit(model, instances)))
+    except DataError as error:
+        raise CertificateError(f"data: {error}") from None
+
+
+def _unit(model: Model, instances: Instances) -> str:
+    if model.settings.value.observation:
+        return model.settings.value.observation
     if instances.cluster is None:
         return "instance"
     word = str(getattr(getattr(instances.origin, "names", None), "cluster", ""))

@@ -24,7 +24,8 @@ def answer(summary: Facts, about: list[str]) -> str:
         line["per"]: Html(f"<b>{text(line['figure'])}</b> <span>{text(line['more'])}</span>")
         for line in found["worth"]
     }
-    notes = [f"{found['margin'].capitalize()}.", found["warning"] or ""]
+    margin = f"{found['margin'].capitalize()}. {found['warning'] or ''}"
+    notes = "".join(f"<p>{text(words)}</p>\n" for words in (margin, *summary["verdict"]["notes"]))
     return (
         f'<section id="verdict" class="verdict {word}" aria-labelledby="verdict-title">\n'
         f'<p class="about">{" · ".join(map(text, [*about, *_judged(summary)]))}</p>\n'
@@ -34,8 +35,8 @@ def answer(summary: Facts, about: list[str]) -> str:
         f"<p>{text(found['sentence'])}</p></div>\n"
         f'<ul class="against" aria-label="Against whom">{lines}</ul>\n'
         f'<p class="than">Compared with {RIVALS["plain"]}:</p>\n{terms(tiles, "tiles")}\n'
-        f'<div class="notes"><p>{text(" ".join(notes))}</p>\n'
-        f'<p class="next">{text(found["next_step"])}</p></div>\n</section>'
+        f'<div class="notes">{notes}<p class="next">{text(found["next_step"])}</p></div>\n'
+        "</section>"
     )
 
 

@@ -18,6 +18,7 @@ from outrule.model.model import Model, column_names, model_of
 from outrule.proof.answer import LABELS, Answer
 from outrule.proof.certificate import Certificate, certify
 from outrule.proof.confidence import Estimate
+from outrule.proof.novelty import check_new
 from outrule.proof.statement import RivalResult
 from outrule.reporting.charts import MINUS
 from outrule.reporting.history import ledger_of, round_of
@@ -181,8 +182,7 @@ def _check_origin(certificate: Any, model: Model, instances: Instances) -> None:
             "the certificate is of another model. Give the calibrator it was made from, or no "
             "certificate."
         )
-    if instances.fingerprint in model.fingerprints:
-        raise DataError("these are the instances that fit has seen. A report needs held-out ones.")
+    check_new(model, instances)
 
 
 def _interval(estimate: Estimate) -> dict[str, float]:
@@ -192,7 +192,7 @@ def _interval(estimate: Estimate) -> dict[str, float]:
 def _verdict(certificate: Certificate) -> dict[str, Any]:
     names = "verdict verdicts if_declared epsilon margin margin_share confidence gap gap_lower"
     names += " closest_rival closest_rule needed more n_instances n_observations unit max_weight"
-    names += " heaviest best_rule_name"
+    names += " heaviest best_rule_name notes"
     return {
         **{name: getattr(certificate, name) for name in names.split()},
         "verdicts": dict(certificate.verdicts),

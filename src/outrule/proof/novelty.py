@@ -1,0 +1,246 @@
+"""Whether held-out instances are new to a model and each an observation, and what to say if not."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outrule.data.instances import Instances
+from outrule.data.origin import ArrayOrigin, TableOrigin
+from outrule.data.sketch import ALL, Hashes, Seen, Sketch, hash_all, mix
+from outrule.errors import DataError
+from outrule.model.model import Model
+from outrule.types import Floats, Integers
+
+SMALL = 0.01  # a share that does no harm
+HELD_OUT = (
+    "A certificate needs held-out ones: drop those that were trained on, or split the data before "
+    "fit."
+)
+FORGETFUL = (
+    "The model file is of an older version, which does not remember the training instances one by "
+    "one: make sure that these are others."
+)
+GROUP_WORDS = (
+    *("account", "client", "customer", "date", "day", "driver", "household", "id", "patient"),
+    *("person", "session", "shop", "store", "user", "visitor", "week"),
+)
+MANY_GROUPS = 20  # fewer are rather a property of the instances than a group of them
+MUCH_ALIKE = 2.0  # the variance between groups, in units of what independent instances have
+
+
+class Share(NamedTuple):
+    """A share of the instances, what it would be by chance, and how far chance can be off.
+
+    ``unseen`` is a chance so small that nothing of it would have been seen in training.
+    """
+
+    found: float
+    chance: float = 0.0
+    error: float = 0.0
+    unseen: float = 0.0
+
+    @property
+    def noteworthy(self) -> bool:
+        return self.found > 2 * self.chance + self.unseen
+
+
+class Facts(NamedTuple):
+    """How many held-out instances are not new, or not separate; None where none is compared."""
+
+    predictions: Share | None
+    contents: Share | None
+    names: Share | None
+    named_contents: Share | None
+    copies: Share
+
+
+Groups = tuple[tuple[str, int], ...]
+"""Columns that may be clusters, with the number of their values."""
+Counts = tuple[int, int] | None
+"""How many instances are compared with a sketch, and are in it."""
+
+
+def check_new(model: Model, instances: Instances) -> Facts | None:
+    """Compare with what fit has seen; an error where the instances cannot prove anything.
+
+    None if the model does not remember its instances.
+    """
+    if instances.fingerprint in model.fingerprints:
+        raise DataError(f"these are the instances that fit has seen. {HELD_OUT}")
+    if model.seen is None:
+        return None
+    hashes = hash_all(instances)
+    found = [_compare(*pair) for pair in zip(model.seen, hashes, strict=True)]
+    copies = _count_copies(hashes[1], instances.cluster)
+    facts = facts_of(model.seen, found, copies, len(instances))
+    refuse(facts)
+    return facts
+
+
+def _compare(sketch: Sketch | None, hashes: Hashes | None) -> Counts:
+    if sketch is None or hashes is None:
+        return None
+    sample = hashes[hashes <= np.uint64(sketch.limit)]
+    return (len(sample), int(np.isin(sample, sketch.hashes).sum())) if len(sample) else None
+
+
+def facts_of(seen: Seen, found: Sequence[Counts], n_copies: int, n: int) -> Facts:
+    """The shares among n instances, from what was counted."""
+    predictions = None if found[0] is None else share_seen(*found[0], seen.predictions)
+    contents = None if found[1] is None else share_seen(*found[1], seen.contents)
+    pairs, of = pairs_in(seen.contents)
+    names = None if found[2] is None else Share(found[2][1] / found[2][0])
+    named = None
+    if names is not None and found[3] is not None:  # names may start anew
+        chance = names.found * min(1.0, pairs / of)
+        error = 3 * math.sqrt(chance * (1 - chance) / found[3][0])
+        named = Share(found[3][1] / found[3][0], chance, error, 3 / of)
+    # By chance at most: the number of others, times the chance that two are the same.
+    chance, high = (min(1.0, (n - 1) * p / of) for p in (pairs, pairs + 3 * math.sqrt(pairs) + 3))
+    error = high - chance + 3 * math.sqrt((high + SMALL) / n)
+    copies = Share(n_copies / n, chance, error, 3 * (n - 1) / of)
+    return Facts(predictions, contents, names, named, copies)
+
+
+def share_seen(n: int, found: int, sketch: Sketch) -> Share:
+    """The share that was seen; by chance, it is the share of those seen that have a twin."""
+    counts, total = sketch.counts, int(sketch.counts.sum())
+    twins = int(counts[counts > 1].sum())
+    pooled = (found + twins) / (n + total)
+    crowd = float((counts**2).sum()) / total  # twins come together, so they tell less
+    error = 3 * math.sqrt(pooled * (1 - pooled) * crowd * (1 / n + 1 / total))
+    return Share(found / n, twins / total, error, 3 / total)
+
+
+def pairs_in(sketch: Sketch) -> tuple[float, float]:
+    """How many pairs of training instances are the same, and how many pairs there are."""
+    part = (sketch.limit + 1) / (ALL + 1)
+    pairs = int((sketch.counts * (sketch.counts - 1)).sum()) / 2
+    return pairs, max(1.0, part * sketch.n * (sketch.n - 1) / 2)
+
+
+def _count_copies(contents: Hashes, cluster: Integers | None) -> int:
+    """How many instances have the content of another observation."""
+    unit = np.arange(len(contents)) if cluster is None else cluster
+    pairs = mix(contents) ^ mix(unit.astype(np.uint64))
+    one_per_unit = contents[np.unique(pairs, return_index=True)[1]]
+    found, counts = np.unique(one_per_unit, return_counts=True)
+    return int(np.isin(contents, found[counts > 1]).sum())
+
+
+def refuse(facts: Facts) -> None:
+    """Raise where more instances are not new, or not separate, than chance explains."""
+    for words, share, part in _kinds(facts):
+        more = share.found - share.chance
+        # Where predictions or names come again with other outcomes too, it is no leak.
+        if more > SMALL + share.error and more + share.error >= 0.9 * (part.found - part.chance):
+            raise DataError(
+                f"fit has seen {_percent(share.found)} of these instances ({words}). {HELD_OUT}"
+            )
+    found, chance, error, _ = facts.copies
+    if found > chance + SMALL + error:
+        raise DataError(
+            f"{_percent(found)} of these instances are exact copies of others (by chance it would "
+            f"be {_percent(chance)}), and would count as separate observations. Drop the copies, "
+            "or name the column that they share as cluster."
+        )
+
+
+def notes_of(facts: Facts | None, groups: Groups, unit: str) -> tuple[str, ...]:
+    """What to mind of instances that are not refused."""
+    notes = [] if facts is not None else [FORGETFUL]
+    for words, share, _ in () if facts is None else _kinds(facts):
+        if share.noteworthy:
+            notes.append(f"Fit has seen {_percent(share.found)} of these instances ({words}).")
+    if facts is not None and facts.copies.noteworthy:
+        copies = f"{_percent(facts.copies.found)} of these instances are exact copies of others"
+        notes.append(f"{copies}; each counts as a separate {unit}.")
+    for name, number in groups:
+        notes.append(
+            f"Column {name!r} has {number:,} different values, which instances share. If instances "
+            "with the same value depend on each other, the bounds are too narrow: name it as "
+            "cluster."
+        )
+    return tuple(notes)
+
+
+def _kinds(facts: Facts) -> Iterator[tuple[str, Share, Share]]:
+    """The shares of whole contents in words, each with that of its part."""
+    for name, share, part in (
+        ("predictions and outcomes", facts.contents, facts.predictions),
+        ("name, predictions and outcomes", facts.named_contents, facts.names),
+    ):
+        if share is not None:
+            words = f"the same {name}; by chance it would be {_percent(share.chance)}"
+            yield words, share, part or Share(0.0)
+
+
+def find_groups(instances: Instances, difference: Floats) -> Groups:
+    """Columns by which instances may depend on each other, though none is named as cluster.
+
+    ``difference`` is that of two decisions, per instance.
+    """
+    found = []
+    for name, codes in _columns(instances) if instances.cluster is None else ():
+        sizes = np.bincount(codes)
+        if not 1 < len(sizes) < len(codes):
+            continue
+        sums = np.bincount(codes, weights=difference)
+        explained, squares = float((sums**2 / sizes).sum()), float((difference**2).sum())
+        between = explained - float(difference.sum()) ** 2 / len(codes)
+        if is_group(name, len(sizes), len(codes), between, squares - explained, squares):
+            found.append((name, len(sizes)))
+    return tuple(found)
+
+
+def is_group(name: str, groups: int, n: int, between: float, within: float, squares: float) -> bool:
+    """By its name, or because differences are alike in a group: an analysis of their variance."""
+    if named_like_a_group(name):
+        return True
+    if groups < MANY_GROUPS or between <= 1e-9 * squares:  # all are equal but for rounding
+        return False
+    ratio = between / (groups - 1) / (max(within, 1e-9 * squares) / (n - groups))
+    return ratio > MUCH_ALIKE * (1 + 4 * math.sqrt(2 / (groups - 1)))
+
+
+def named_like_a_group(name: str) -> bool:
+    """Whether a word of the name, as in day or customer_id, says that instances belong together."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+    return any(word.lower() in GROUP_WORDS for word in words)
+
+
+def _columns(instances: Instances) -> Iterator[tuple[str, Integers]]:
+    """The other columns that have one value per instance, as codes."""
+    origin, first = instances.origin, instances.offsets[:-1]
+    if isinstance(origin, ArrayOrigin):
+        for name, column in origin.columns.items():
+            if column.ndim == 1:
+                yield name, _codes(column.tolist())
+    elif isinstance(origin, TableOrigin):
+        roles = set(vars(origin.names).values())
+        for name in origin.frame.columns:
+            column = origin.frame[name]
+            if name in roles or str(column.dtype) == "Object" or column.dtype.is_nested():
+                continue
+            values = column.gather(first)
+            if column.eq_missing(values.gather(instances.instance)).all():
+                yield name, _codes(values.to_list())
+
+
+def _codes(values: list[Any]) -> Integers:
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(as_text(value), len(numbers)) for value in values])
+
+
+def as_text(value: Any) -> str:
+    """The same for what is equal: -0.0 is 0.0."""
+    return str(value + 0.0 if isinstance(value, float) else value)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if 0 < share < 0.995 else f"{100 * share:.0f} %"

@@ -1,0 +1,108 @@
+"""The notes of a certificate, recomputed for the verification in plain Python."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter, defaultdict
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+from outrule.data.instances import Instances
+from outrule.errors import DataError
+from outrule.model.model import Model
+from outrule.proof.novelty import Counts, Groups, as_text, facts_of, is_group, notes_of, refuse
+from outrule.proof.recount import hashed
+from outrule.types import Floats
+
+
+def recount_notes(
+    model: Model, instances: Instances, difference: Floats, unit: str
+) -> tuple[str, ...]:
+    """What a certificate must say of its data; DataError where it could not be made."""
+    if instances.fingerprint in model.fingerprints:
+        raise DataError("fit has seen these instances, so they prove nothing.")
+    groups = _groups(instances, difference.tolist())
+    if model.seen is None:
+        return notes_of(None, groups, unit)
+    hashes = _hashes(instances)
+    found: list[Counts] = []
+    for sketch, mine in zip(model.seen, hashes, strict=True):
+        known = set() if sketch is None else set(sketch.hashes.tolist())
+        compared = [one for one in mine if sketch is not None and one <= sketch.limit]
+        found.append((len(compared), sum(one in known for one in compared)) if compared else None)
+    copies = _count_copies(hashes[1], instances)
+    facts = facts_of(model.seen, found, copies, len(instances))
+    refuse(facts)
+    return notes_of(facts, groups, unit)
+
+
+def _text(name: Any) -> int:
+    digest = blake2b(str(name).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def _hashes(instances: Instances) -> list[list[int]]:
+    """Of predictions, contents, names and named contents, one per instance; arrays lack names."""
+    totals = [[0] * len(instances) for _ in range(2)]
+    names, items = instances.names_of_items, instances.item
+    keys = {code: _text(name) for code, name in enumerate(names)} if type(names) is tuple else {}
+    codes = [0] * len(instances.prediction) if items is None else items.tolist()
+    columns = (instances.prediction.tolist(), instances.require_outcome("verify").tolist())
+    for i, item, *numbers in zip(instances.instance.tolist(), codes, *columns, strict=True):
+        key = keys.get(item, item)
+        for total, number in zip(totals, numbers, strict=True):
+            key = hashed(key) ^ int.from_bytes(struct.pack("<d", number + 0.0), "little")
+            total[i] = (total[i] + hashed(key)) % 2**64
+    found = [[hashed(number) for number in total] for total in totals]
+    labels = getattr(instances.origin, "labels", None)
+    if labels is None:
+        return [*found, [], []]
+    words = [_text(label) for label in labels.to_list()]
+    return [*found, words, [hashed(a ^ b) for a, b in zip(words, found[1], strict=True)]]
+
+
+def _count_copies(contents: list[int], instances: Instances) -> int:
+    cluster = instances.cluster
+    units = list(range(len(contents))) if cluster is None else cluster.tolist()
+    owners = defaultdict(set)
+    for content, unit in zip(contents, units, strict=True):
+        owners[content].add(unit)
+    return sum(len(owners[content]) > 1 for content in contents)
+
+
+def _groups(instances: Instances, difference: list[float]) -> Groups:
+    found = []
+    for name, values in _columns(instances).items() if instances.cluster is None else ():
+        sums: dict[str, float] = defaultdict(float)
+        for value, number in zip(values, difference, strict=True):
+            sums[value] += number
+        sizes, n = Counter(values), len(values)
+        explained = sum(sums[value] ** 2 / size for value, size in sizes.items())
+        between, squares = explained - sum(difference) ** 2 / n, sum(x**2 for x in difference)
+        parts = (between, squares - explained, squares)
+        if 1 < len(sizes) < n and is_group(name, len(sizes), n, *parts):
+            found.append((name, len(sizes)))
+    return tuple(found)
+
+
+def _columns(instances: Instances) -> dict[str, list[str]]:
+    """The other columns that have one value per instance, as text."""
+    frame = getattr(instances.origin, "frame", None)
+    if frame is None:
+        columns = getattr(instances.origin, "columns", {})
+        return {
+            name: [as_text(value) for value in column.tolist()]
+            for name, column in columns.items()
+            if column.ndim == 1
+        }
+    roles = set(vars(instances.origin.names).values())  # type: ignore[attr-defined]
+    starts, found = instances.offsets.tolist(), {}
+    for name in frame.columns:
+        nested = str(frame[name].dtype) == "Object" or frame[name].dtype.is_nested()
+        if name in roles or nested:
+            continue
+        values = [as_text(value) for value in frame[name].to_list()]
+        if all(len(set(values[first:last])) == 1 for first, last in pairwise(starts)):
+            found[name] = [values[first] for first in starts[:-1]]
+    return found
