@@ -77,6 +77,10 @@ if TYPE_CHECKING:
     from outrule.proof.statement import Certificate as Certificate
     from outrule.proof.verification import CertificateError as CertificateError, verify as verify
 
+    # After deployment
+    from outrule.watching.watch import Watch as Watch
+    from outrule.watching.status import WatchStatus as WatchStatus
+
     # For colleagues
     from outrule.reporting.summary import summarise as summarise
     from outrule.reporting import report as report
