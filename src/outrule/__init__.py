@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     # For colleagues
     from outrule.reporting.summary import summarise as summarise
     from outrule.reporting import report as report
+    from outrule.reporting.watched import watch_report as watch_report
 
     # Pictures, bounds, measures, and worlds to try it in
     from outrule import metrics as metrics, plots as plots, theory as theory, worlds as worlds

@@ -17,13 +17,19 @@ if TYPE_CHECKING:
     import polars as pl
 
     from outrule import Instances
+    from outrule.data.origin import ColumnNames
     from outrule.model.model import Model
 
 MODEL = Annotated[str, typer.Argument(help="A model file that `outrule fit` wrote.")]
 
 
 def check_output(
-    output: str | None, inputs: Sequence[str], *, as_json: bool = False, is_table: bool = False
+    output: str | None,
+    inputs: Sequence[str],
+    *,
+    as_json: bool = False,
+    is_table: bool = False,
+    option: str = "-o",
 ) -> None:
     """Raise an error for a path that cannot be written, or that is one of the inputs."""
     if output == STANDARD and as_json:
@@ -37,7 +43,8 @@ def check_output(
         raise DataError(f"the folder {path.parent} does not exist: create it first.")
     for given in inputs:
         if given != STANDARD and path.exists() and Path(given).exists() and path.samefile(given):
-            raise DataError(f"{output} is an input of this command: choose another name for -o.")
+            words = f"choose another name for {option}"
+            raise DataError(f"{output} is an input of this command: {words}.")
     if is_table:
         from outrule.data.table_files import table_kind
 
@@ -57,22 +64,28 @@ def finish(text: str, output: str | None, shown: str, *, as_json: bool, then: st
 
 def open_files(path: str, table: str, *, outcome: bool) -> tuple[Model, pl.DataFrame, Instances]:
     """A model, a table, and the instances of the table, read as in training."""
-    from outrule.data.instances import Instances
     from outrule.data.table_files import read_table
 
-    model, frame = _open_model(path), read_table(table)
+    model, frame = open_model(path), read_table(table)
     names, kept = model.columns, frame
     assert names is not None
     if not outcome:  # it is not needed to decide, and no rule may see it
         kept = frame.drop(names.outcome or (), strict=False)
         names = replace(names, outcome=None, weight=None, cluster=None)
-    if names.item in kept.columns:
-        kept = _items_as_trained(kept, names.item, model)
-    instances = Instances.from_table(kept, **asdict(names), value_range=model.value_range)
-    return model, frame, model.instances(instances)
+    return model, frame, read_as_trained(model, kept, names)
 
 
-def _open_model(path: str) -> Model:
+def read_as_trained(model: Model, frame: pl.DataFrame, names: ColumnNames) -> Instances:
+    """The instances of a table, whose columns have these names."""
+    from outrule.data.instances import Instances
+
+    if names.item in frame.columns:
+        frame = _items_as_trained(frame, names.item, model)
+    instances = Instances.from_table(frame, **asdict(names), value_range=model.value_range)
+    return model.instances(instances)
+
+
+def open_model(path: str) -> Model:
     """A model that knows its columns and needs no Python function."""
     from outrule.model.codec import FunctionNeededError, load_model
 

@@ -24,10 +24,10 @@ def verdict(summary: Facts) -> str:
     if found["n_observations"] != found["n_instances"]:
         observations += f" of {count(found['n_instances'], 'instance')}"
     tiles = {
-        "Gap to the closest rival": _tile(gap, f"at least {write.signed(found['gap_lower'])}"),
-        "Gain over the plain optimiser": _tile(added, write.interval(gain, "+")),
-        "Tolerated margin": _tile(write.plain(found["margin"]), f"epsilon {found['epsilon']:g}"),
-        "Confidence": _tile(_confidence(summary), f"on {observations}"),
+        "Gap to the closest rival": tile(gap, f"at least {write.signed(found['gap_lower'])}"),
+        "Gain over the plain optimiser": tile(added, write.interval(gain, "+")),
+        "Tolerated margin": tile(write.plain(found["margin"]), f"epsilon {found['epsilon']:g}"),
+        "Confidence": tile(_confidence(summary), f"on {observations}"),
     }
     return (
         f'<section id="verdict" class="verdict {word}" aria-labelledby="verdict-title">\n'
@@ -38,7 +38,8 @@ def verdict(summary: Facts) -> str:
     )
 
 
-def _tile(figure: str, more: str) -> Html:
+def tile(figure: str, more: str) -> Html:
+    """A number, large, and what belongs to it."""
     return Html(f"<b>{figure}</b> <span>{more}</span>")
 
 

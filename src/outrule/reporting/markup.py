@@ -15,6 +15,7 @@ SHAPES = {  # of the entries of a legend
     "dot": '<line x1="0" x2="24" y1="8" y2="8"/><circle cx="12" cy="8" r="4"/>',
     "square": '<line x1="0" x2="24" y1="8" y2="8"/><rect x="8" y="4" width="8" height="8"/>',
     "dashed": '<line class="dashed" x1="12" x2="12" y1="0" y2="16"/>',
+    "line": '<line x1="0" x2="24" y1="8" y2="8"/>',
 }
 
 

@@ -3,8 +3,8 @@
 A claim is that a bounded quantity x has no negative mean. Against it, ``M_t = (M_{t-1} + 1) G_t``,
 where ``G_t`` is the product of ``1 - stake x`` over the batch t. While the claim is true, ``M_t``
 minus the number of batches is a supermartingale, so that batches until M reaches a level number at
-least that level on average. A mean of detectors is a detector: over stakes, over claims. M forgets
-a good past: it never owes more than the batch before.
+least that level on average. A mean of detectors is a detector: over stakes, over claims. M never
+falls below zero, so that a long good past does not delay an alarm.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from outrule.types import Floats, Integers
 
 # A geometric grid instead of bets that adapt: it needs no state, and a long healthy time does not
 # mislead it. The best of them grows at least 8/9 as fast as the best stake between them.
-STAKES: Floats = 0.5 ** np.arange(1, 9)
+STAKES: Floats = np.exp2(-np.arange(1.0, 9.0))
 SHOWN = math.log(20)  # capital at which a claim counts as shown, with confidence 0.95
 FULL = 2 * SHOWN  # most capital that is kept, so that a good past does not hide a bad present
 LARGE = 600.0  # logarithm beyond which evidence is not told apart

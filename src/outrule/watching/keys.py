@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from numbers import Integral
 from typing import Any
@@ -51,6 +52,19 @@ def check_ascends(key: Key, last: Key | None) -> None:
             f"batch {key} does not come after {last}, the last one counted. Batches are counted in "
             "the order of their decisions: pass them in that order."
         )
+
+
+def in_order(keys: Iterable[Key]) -> list[Key]:
+    """Keys of one kind, the first first."""
+    found = list(keys)
+    kinds = {_kind(key): key for key in found}
+    if len(kinds) > 1:
+        (one, first), (other, second) = list(kinds.items())[:2]
+        raise DataError(
+            f"the batch key {first} is {one}, and {second} is {other}. The keys of a watch must be "
+            "of one kind."
+        )
+    return sorted(found, key=_order)
 
 
 def next_key(last: Key | None) -> int:

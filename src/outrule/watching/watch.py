@@ -139,7 +139,7 @@ class Watch:
             terms = self._terms(instances, outcome)
             found = add_up(self.model, instances, outcome, terms)
         content, best, unit = instances.fingerprint, self.model.best_rule, unit_of(instances)
-        state = add_batch(self.state, found, terms, key, content, best, self._names)
+        state = add_batch(self.state, found, terms, key, content, best, self.rivals)
         self.state = replace(state, unit=unit)
         return self.status
 
@@ -165,11 +165,11 @@ class Watch:
     @property
     def status(self) -> WatchStatus:
         """What the batches so far say."""
-        return status_of(self.state, self._names)
+        return status_of(self.state, self.rivals)
 
     @property
-    def _names(self) -> list[str]:
-        """The names of the rivals."""
+    def rivals(self) -> list[str]:
+        """The names of all that decisions are compared with."""
         return [name_of_rival(number, self.model) for number in range(len(self.model.rules) + 2)]
 
     def _read(
