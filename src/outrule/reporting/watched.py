@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from outrule.proof.statement import counted
 from outrule.reporting.charts import RAISED, Scale, Tick, chart, level, path
 from outrule.reporting.held_out import ICONS, tile
 from outrule.reporting.markup import Figures, legend, section, terms, text
@@ -84,8 +83,7 @@ def _head(watch: Watch, status: WatchStatus, write: Figures) -> str:
     tiles["Evidence"] = tile(_short(status.evidence), f"alarm at {status.level:,.0f}")
     tiles["Counted"] = tile(
         count(watch.state.n_batches, "batch", "batches"),
-        counted(watch.state.n_observations, status.unit)
-        + (f", last {text(status.batch)}" if status.batch is not None else ""),
+        "" if status.batch is None else f"to {text(status.batch)}",
     )
     return (
         f'<section id="verdict" class="verdict {look}" aria-labelledby="verdict-title">\n'
@@ -255,8 +253,8 @@ def _keys(rows: Sequence[Row], across: Scale, most: int = 5) -> list[Tick]:
     """Keys of batches as labels, evenly spaced."""
     step = max(1, math.ceil(len(rows) / most))
     return [
-        Tick(text(str(rows[i].batch)[:16].replace("T", " ")), across.share(i), minor=i % 2 > 0)
-        for i in range(0, len(rows), step)
+        Tick(text(str(rows[i].batch)[:16].replace("T", " ")), across.share(i), minor=number % 2 > 0)
+        for number, i in enumerate(range(0, len(rows), step))
     ]
 
 

@@ -110,6 +110,7 @@ def parts_of(state: State, names: list[str]) -> tuple[Part, ...]:
                 word if alarm is None else "lost",
                 float(evidence.mean()),
                 None if alarm is None else alarm.since,
+                None if alarm is None else alarm.batch,
                 name if alarm is None else alarm.name,
                 () if alarm is None else alarm.better,
             )

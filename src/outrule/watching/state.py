@@ -110,9 +110,9 @@ class State:
         return self.history[max(number - self.n_batches - 1, -len(self.history))].batch
 
     def detectors(self) -> Detectors:
-        rows = [asdict(claim) for claim in self.claims]
         columns = {
-            field.name: np.array([row[field.name] for row in rows]) for field in fields(Detectors)
+            field.name: np.array([getattr(claim, field.name) for claim in self.claims])
+            for field in fields(Detectors)
         }
         return Detectors(**columns)
 

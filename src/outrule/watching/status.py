@@ -20,6 +20,7 @@ class Part:
     status: Word
     evidence: float  # against it; an alarm at ``level``
     since: Key | None  # where the change seems to have begun, if it is lost
+    alarm: Key | None  # the batch that raised the alarm
     name: str  # the rival or the side with the most evidence
     better: tuple[str, ...]
 
@@ -71,7 +72,8 @@ class WatchStatus:
         """What is watched and how it stands, in a few sentences."""
         if not self.parts:
             return "No batch has been counted since the watch began or was acknowledged."
-        words = [_say(self, part) for part in self.parts]
+        words = ["There is no alarm."] if self.status == "undecided" else []
+        words += [_say(part, f"{self.margin:g}") for part in self.parts]
         if len(self.parts) == 1:
             words.append(
                 "Rivals are not watched: that needs the outcomes of items that were not chosen."
@@ -102,23 +104,19 @@ def weakest(words: list[Word]) -> Word:
     return min(words, key=ORDER.index, default="undecided")
 
 
-def _say(status: WatchStatus, part: Part) -> str:
-    margin = f"{status.margin:g}"
+def _say(part: Part, margin: str) -> str:
     if part.status == "lost":
+        when = f"since {part.since} (alarm in batch {part.alarm})"
         if part.watched == "predicted":
-            return f"Decisions have been {part.name}, by more than {margin}, since {part.since}."
-        if part.better:
-            names = ", ".join(f"“{name}”" for name in part.better)
-            verb = "has" if len(part.better) == 1 else "have"
-            return f"{names} {verb} been better by more than {margin} since {part.since}."
-        return (
-            f"Some rival has been better by more than {margin} since {part.since}, most likely "
-            f"“{part.name}”."
-        )
+            return f"Decisions have been {part.name}, by more than {margin}, {when}."
+        names = ", ".join(f"“{name}”" for name in part.better) or "Some rival"
+        verb = "have" if len(part.better) > 1 else "has"
+        likely = "" if part.better else f", most likely “{part.name}”"
+        return f"{names} {verb} been better by more than {margin} {when}{likely}."
     claim = {
         "rivals": f"at least as good as every rival's, minus at most {margin}",
         "predicted": f"worth what was predicted, within {margin}",
     }[part.watched]
     if part.status == "kept":
         return f"Decisions are {claim}."
-    return f"There is no alarm, but recent batches do not show yet that decisions are {claim}."
+    return f"Recent batches do not show yet that decisions are {claim}."
