@@ -94,7 +94,9 @@ def streams(n_years: int) -> None:
     with ProcessPoolExecutor(2, initializer=start_worker) as pool:
         for case, (before, after) in CASES.items():
             found = list(pool.map(year, [case] * n_years, range(n_years), chunksize=5))
-            for test, days in zip(("watch", "weekly", "running"), zip(*found), strict=True):
+            for test, days in zip(
+                ("watch", "weekly", "running"), zip(*found, strict=True), strict=True
+            ):
                 row(case, test, days, drops=before != after)
 
 

@@ -90,7 +90,7 @@ def watch(
     outrule watch model.json --state watch.json --acknowledge
 
     \b
-    exit code 0: kept, recent batches show it
+    exit code 0: kept, there is no alarm, and the batches so far show it
     exit code 1: lost, with which rival and since when; until it is acknowledged
     exit code 3: undecided, no alarm and too little data
     exit code 2: bad input, nothing was counted

@@ -27,9 +27,9 @@ LINKS = {
     "reading": "How to read this page",
 }
 READING = {
-    "Kept, undecided, lost": "Kept: recent batches show, with 95 % confidence, what is watched. "
-    "Lost: the evidence against it has reached the level of the alarm; it stays lost until it is "
-    "acknowledged. Undecided: neither.",
+    "Kept, undecided, lost": "Kept: the batches so far show, with 95 % confidence, what is "
+    "watched, and there is no alarm. Lost: the evidence against it has reached the level of the "
+    "alarm; it stays lost until it is acknowledged. Undecided: neither.",
     "Evidence": "An e-detector: bets against what is watched, started anew with every batch and "
     "added up. While nothing is wrong it reaches the level of the alarm once in a run length on "
     "average, or less often. A long healthy time does not make it slower.",
@@ -117,7 +117,9 @@ def _gap(watch: Watch, status: WatchStatus, write: Figures) -> str:
         else "",
         legend(
             {
-                "ours line": f"mean of {_window(rows):,} batches" if _window(rows) > 1 else "batch",
+                "ours line": f"mean of {_window(rows):,} batches"
+                if _window(rows) > 1
+                else "by batch",
                 "dashed": f"margin, {write.signed(-margin)}",
                 **_event_signs(rows),
             }

@@ -21,7 +21,9 @@ from outrule.types import Floats, Integers
 # mislead it. The best of them grows at least 8/9 as fast as the best stake between them.
 STAKES: Floats = np.exp2(-np.arange(1.0, 9.0))
 SHOWN = math.log(20)  # capital at which a claim counts as shown, with confidence 0.95
-FULL = 2 * SHOWN  # most capital that is kept, so that a good past does not hide a bad present
+FULL = (
+    2 * SHOWN
+)  # most capital that is kept, so that bad batches can take back what good ones showed
 LARGE = 600.0  # logarithm beyond which evidence is not told apart
 
 
@@ -58,7 +60,7 @@ class Detectors:
         return np.asarray(np.expm1(np.minimum(self.doubt, LARGE)).mean(axis=1))
 
     def shown(self) -> NDArray[np.bool_]:
-        """Which claims the recent batches show."""
+        """Which claims the batches show: all bets on them together, the mean over stakes."""
         return np.asarray(np.exp(self.trust).mean(axis=1) >= math.exp(SHOWN))
 
     def since(self, claim: int) -> int:

@@ -33,8 +33,8 @@ class WatchStatus:
     ----------
     status : "kept", "undecided" or "lost"
         ``lost``: the evidence against something watched has reached ``level``; it stays so until it
-        is acknowledged. ``kept``: not lost, and recent batches show with 95 % confidence what is
-        watched. ``undecided``: neither.
+        is acknowledged. ``kept``: not lost, and the batches since ``first`` show with 95 %
+        confidence what is watched. ``undecided``: neither.
     parts : what is watched
         "rivals": decisions are at least as good as every rival's, minus the margin; needs the
         outcomes of all items. "predicted": they are worth what was predicted, within the margin;
@@ -119,4 +119,4 @@ def _say(part: Part, margin: str) -> str:
     }[part.watched]
     if part.status == "kept":
         return f"Decisions are {claim}."
-    return f"Recent batches do not show yet that decisions are {claim}."
+    return f"The batches so far do not show yet that decisions are {claim}."
