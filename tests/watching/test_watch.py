@@ -201,11 +201,11 @@ def test_decisions_that_grow_too_large_for_the_bets_are_refused():
     fitted = outrule.DecisionCalibrator(outrule.TopK(9), [rule], 0.1, start=None).fit(table(2, 0))
     watch = Watch(fitted)
     watch.update(table(3, 1))
-    watch.update(table(5, 2))
+    watch.update(table(4, 2))
     with pytest.raises(
-        DataError, match="can have 6 items, and those of fit and of the first batch"
+        DataError, match="can have 5 items, and those of fit and of the first batch"
     ):
-        watch.update(table(6, 3))
+        watch.update(table(5, 3))
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-BLOCK = 64  # factors between 1/200 and 2 whose product neither vanishes nor overflows
+BLOCK = 64  # factors between 1/4 and 7/4, whose product neither vanishes nor overflows
 
 
 @njit(nogil=True, cache=True)
 def log_growth(x: NDArray[np.float64], stakes: NDArray[np.float64]) -> NDArray[np.float64]:
     """``sum(log(1 - stake x))`` and ``sum(log(1 + stake x))`` for every stake, shape (2, n_stakes).
 
-    Stakes are at most 1/2 and |x| is below 1.99.
+    Stakes are at most 1/2, and x is between -3/2 and 3/2.
     """
     found = np.zeros((2, len(stakes)))
     down, up = np.empty(len(stakes)), np.empty(len(stakes))

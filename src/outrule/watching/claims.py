@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 import numpy as np
 
@@ -71,21 +72,14 @@ def add_up(model: Model, instances: Instances, outcome: Floats, terms: Terms) ->
         np.add.reduceat(np.where(chosen, flat, 0.0), layout.offsets[:-1])
         for flat in (outcome, calibrated)
     )
-
-    def differences() -> Iterator[tuple[Floats, float]]:
-        """What each claim is about, per instance, and the largest it can be."""
-        low, high = model.value_range
-        if terms.full:
-            value, width = _total(outcome, ours, layout), high - low
-            if not model.problem.exactly_one:
-                width = terms.k * (max(high, 0.0) - min(low, 0.0))
-            for other in _rivals(model, instances, layout, outcome):
-                yield value - other, width
-        yield realised - predicted, terms.k * (high - low)
-        yield predicted - realised, terms.k * (high - low)
-
+    low, high = model.value_range
+    apart, off = high - low, terms.k * (high - low)  # what differences can be at most
+    if not model.problem.exactly_one:
+        apart = terms.k * (max(high, 0.0) - min(low, 0.0))
+    rivals = _gaps(model, instances, layout, outcome, ours) if terms.full else ()
+    sides = (realised - predicted, predicted - realised)
     growth, sums, largest = [], [], terms.max_weight or 1.0
-    for values, width in differences():
+    for values, width in chain(zip(rivals, repeat(apart)), zip(sides, repeat(off))):
         total = observations.of(values)
         x = (total + terms.margin * observations.total) / ((width + terms.margin) * largest)
         growth.append(log_growth(x, STAKES))
@@ -100,16 +94,17 @@ def add_up(model: Model, instances: Instances, outcome: Floats, terms: Terms) ->
     )
 
 
-def _rivals(
-    model: Model, instances: Instances, layout: Layout, outcome: Floats
+def _gaps(
+    model: Model, instances: Instances, layout: Layout, outcome: Floats, ours: Picks
 ) -> Iterator[Floats]:
-    """The value of every rival's decisions: rules, plain, isotonic."""
+    """The value of our decisions minus that of every rival's: rules, plain, isotonic."""
+    value = _total(outcome, ours, layout)
     for first, last in threads.spans(RULES, len(model.rules)):
         for decisions in decide_all(model.rules[first:last], instances, model.problem, layout):
-            yield _total(outcome, expand(decisions, layout), layout)
+            yield value - _total(outcome, expand(decisions, layout), layout)
     isotonic = model.isotonic.apply(instances, layout.per_item.get("frozen"))
     for weights in (instances.prediction, isotonic):
-        yield _total(outcome, model.problem.pick_on_threads(weights, layout), layout)
+        yield value - _total(outcome, model.problem.pick_on_threads(weights, layout), layout)
 
 
 def _total(flat: Floats, picks: Picks, layout: Layout) -> Floats:
@@ -156,12 +151,12 @@ def _chosen(model: Model, instances: Instances, layout: Layout, ours: Booleans) 
 
 
 def _check_size(layout: Layout, terms: Terms) -> None:
-    """A bet must not lose more than everything."""
-    if layout.k >= 2 * terms.k:
+    """No bet may lose more than it has: stakes of at most 1/2 leave room for half as many again."""
+    if 2 * layout.k > 3 * terms.k:
         raise DataError(
             f"decisions of this batch can have {layout.k} items, and those of fit and of the first "
-            f"batch had at most {terms.k}. Twice as many are too many for the bets of this watch: "
-            "begin a new one with such instances."
+            f"batch at most {terms.k}. That is too many for the bets of this watch: begin a new "
+            "one with such instances."
         )
 
 
