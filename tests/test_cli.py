@@ -699,7 +699,7 @@ def test_the_version_is_printed():
 
 @pytest.mark.parametrize(
     "command",
-    ["fit", "predict", "decide", "certify", "report", "example", "demo", "reproduce"],
+    ["fit", "predict", "decide", "certify", "report", "watch", "example", "demo", "reproduce"],
 )
 def test_the_help_of_every_command_has_an_example(command):
     result = run(command, "--help")

@@ -38,6 +38,18 @@ def test_the_path_from_a_table_to_a_certified_model(tmp_path):
     }
 
 
+def test_the_path_of_a_watch(tmp_path):
+    lines = commands("watching.md")
+    assert len(lines) == 3
+    for line in lines:
+        run = [sys.executable, "-m", *line.split()]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (line, done.stdout, done.stderr)
+    assert "kept: Decisions are at least as good" in done.stdout
+    names = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")}
+    assert names == {"trips", "model.json", "watch.json", "watch.html", "outrule.prom"}
+
+
 def test_the_spec_in_the_docs_is_a_part_of_the_example():
     from outrule.demos.example import SPEC
 

@@ -18,7 +18,7 @@ WORDS = """
     TransversalMatroid LinearMatroid Matroid Matching Assignment LinearProblem Oracle GreedyMatching
     Multiplier multipliers Reweight Choose Fixed
     DecisionCalibrator Instances certify Certificate verify CertificateError load theory metrics
-    CalibratedPredictor Spec read_spec summarise report plots
+    CalibratedPredictor Spec read_spec summarise report plots Watch WatchStatus watch_report
     worlds Problem Rule View Patch Round Status ArgumentError DataError
 """
 PROMISED = WORDS.split()

@@ -79,9 +79,14 @@ if TYPE_CHECKING:
     from outrule.proof.statement import Certificate as Certificate
     from outrule.proof.verification import CertificateError as CertificateError, verify as verify
 
+    # After deployment
+    from outrule.watching.watch import Watch as Watch
+    from outrule.watching.status import WatchStatus as WatchStatus
+
     # For colleagues
     from outrule.reporting.summary import summarise as summarise
     from outrule.reporting import report as report
+    from outrule.reporting.watched import watch_report as watch_report
 
     # Pictures, bounds, measures, and worlds to try it in
     from outrule import metrics as metrics, plots as plots, theory as theory, worlds as worlds

@@ -15,6 +15,7 @@ from outrule.cli.fitting import fit
 from outrule.cli.judging import certify, report
 from outrule.cli.reproducing import reproduce
 from outrule.cli.talking import refusals
+from outrule.cli.watching import watch
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -43,10 +44,11 @@ def main(
     """Make the plain optimiser at least as good as hand-written rules, with a certificate.
 
     \b
-    Fit on past data, certify on later data, then predict or decide:
+    Fit on past data, certify on later data, then predict or decide, and keep watching:
       outrule fit past.parquet --spec spec.toml -o model.json
       outrule certify model.json later.parquet -o certificate.json
       outrule decide model.json today.parquet -o decisions.parquet
+      outrule watch model.json yesterday.parquet --state watch.json
 
     Tables are Parquet, CSV, TSV or Arrow files with one row per item; "-" reads or writes a pipe.
     Bad input gives a message on standard error and exit code 2; a bug in outrule gives code 70.
@@ -62,5 +64,5 @@ def run() -> None:
         sys.exit(stop.exit_code)
 
 
-for command in (fit, predict, decide, certify, report, example, demo, reproduce):
+for command in (fit, predict, decide, certify, report, watch, example, demo, reproduce):
     app.command()(refusals(inspect.signature(command).parameters)(command))

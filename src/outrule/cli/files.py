@@ -48,6 +48,7 @@ def check_output(
     *,
     as_json: bool = False,
     is_table: bool = False,
+    option: str = "-o",
 ) -> None:
     """Raise an error for a path that cannot be written, or that is one of the inputs."""
     if output == STANDARD and as_json:
@@ -67,7 +68,8 @@ def check_output(
         if given in (None, STANDARD) or not (path.exists() and Path(given).exists()):
             continue
         if path.samefile(given):
-            raise DataError(f"{output} is an input of this command: choose another name for -o.")
+            words = f"choose another name for {option}"
+            raise DataError(f"{output} is an input of this command: {words}.")
     if is_table:
         from outrule.data.table_files import table_kind
 
@@ -140,7 +142,7 @@ def open_files(path: str, *tables: str, outcome: bool, key: bytes | None = None)
     """A model file, and a table for it; or some tables, one below the other."""
     from outrule.data.tables import without
 
-    model = _open_model(path, key)
+    model = open_model(path, key)
     names = model.columns
     assert names is not None
     read = _open_tables(tables, names)
@@ -193,7 +195,17 @@ def _open_tables(paths: Sequence[str], names: ColumnNames) -> TableFile:
     return stack([open_table(path, identifiers(names)) for path in paths], names.instance)
 
 
-def _open_model(path: str, key: bytes | None) -> Model:
+def read_as_trained(model: Model, frame: pl.DataFrame, names: ColumnNames) -> Instances:
+    """The instances of a table, whose columns have these names."""
+    from outrule.data.instances import Instances
+
+    if names.item in frame.columns:
+        frame = _items_as_trained(frame, names.item, model)
+    instances = Instances.from_table(frame, **asdict(names), value_range=model.value_range)
+    return model.instances(instances)
+
+
+def open_model(path: str, key: bytes | None = None) -> Model:
     """A model that knows its columns and needs no Python function."""
     from outrule.model.codec import FunctionNeededError, load_model
 

@@ -1,19 +1,14 @@
 """The HTML report. Not called ``report``, because ``outrule.report`` is the function below."""
 
 import datetime
-import hashlib
-import json
-from base64 import b64encode
 from collections.abc import Mapping
-from importlib.resources import files
-from string import Template
 from typing import Any
 
 from outrule.errors import refuse_argument
 from outrule.proof.statement import Certificate
 from outrule.reporting import cards, held_out, training
 from outrule.reporting.answer import answer
-from outrule.reporting.markup import text
+from outrule.reporting.page import whole_page
 from outrule.reporting.summary import check_summary, of_certificate
 
 # The sections after the answer: their ids, their links in the header, what writes them, and the
@@ -29,8 +24,6 @@ SECTIONS = {
     "reading": ("How to read this page", cards.reading, "answer"),
 }
 APPENDIX = "violations"  # the first section of it
-# Characters that could end a script element, or a line of old JavaScript, are escaped.
-ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def report(
@@ -70,26 +63,15 @@ def report(
     shown = dict(summary)
     if "rounds" in summary:
         shown["rounds"] = training.thinned(summary["rounds"])
-    data = json.dumps(shown, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    script = _part("page.js")
-    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    links, sections = [], [answer(summary, about)]
+    links, sections = {}, [answer(summary, about)]
     for name, (link, write, part) in SECTIONS.items():
         if name == APPENDIX:
             sections.append('<h2 class="appendix">Appendix</h2>')
         if part in summary:
-            links.append(f'<a href="#{name}">{link}</a>')
+            links[name] = link
             sections.append(write(summary))
-    return Template(_part("page.html")).substitute(
-        title=text(" · ".join([summary["answer"]["question"], *about[:1], "outrule report"])),
-        library=text(summary["library"]),
-        style=_part("page.css"),
-        hash=f"'sha256-{digest}'",
-        links="\n".join(links),
-        body="\n".join(sections),
-        data=data.translate(ESCAPES),
-        script=script,
-    )
+    title = " · ".join([summary["answer"]["question"], *about[:1]])
+    return whole_page(title, "report", summary["library"], links, sections, shown)
 
 
 def _about(model: Any, table: Any, date: Any) -> list[str]:
@@ -103,7 +85,3 @@ def _about(model: Any, table: Any, date: Any) -> list[str]:
             raise refuse_argument(value, name, "report", expected)
     judged = f"{model} on {table}" if model and table else model or table
     return [*([judged] if judged else []), f"{date:%Y-%m-%d}"]
-
-
-def _part(name: str) -> str:
-    return files(__name__).joinpath(name).read_text(encoding="utf-8")

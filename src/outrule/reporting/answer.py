@@ -2,7 +2,7 @@
 
 from outrule.proof.answer import RIVALS
 from outrule.reporting.charts import PER_CENT
-from outrule.reporting.markup import Facts, Html, terms, text
+from outrule.reporting.markup import Facts, terms, text, tile
 from outrule.words import count
 
 ICONS = {  # a tick, a question mark, a cross
@@ -20,10 +20,7 @@ def answer(summary: Facts, about: list[str]) -> str:
         f"<span>{text(line['rival'])}</span> <em>{text(line['words'])}</em></li>"
         for line in found["against"]
     )
-    tiles = {
-        line["per"]: Html(f"<b>{text(line['figure'])}</b> <span>{text(line['more'])}</span>")
-        for line in found["worth"]
-    }
+    tiles = {line["per"]: tile(line["figure"], line["more"]) for line in found["worth"]}
     margin = f"{found['margin'].capitalize()}. {found['warning'] or ''}"
     notes = "".join(f"<p>{text(words)}</p>\n" for words in (margin, *summary["verdict"]["notes"]))
     return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
@@ -139,23 +139,27 @@ def chart(
     scales: tuple[Scale, Scale],
     drawn: Iterable[str],
     attributes: str = "",
+    *,
+    below: Sequence[Tick] | None = None,
+    beside: Sequence[Tick] | None = None,
 ) -> str:
     """A figure over whole numbers, described by ``words``; its lines stretch, its text does not.
 
-    ``axes`` are the titles of the scales across and up.
+    ``axes`` are the titles of the scales across and up; ``below`` and ``beside`` are ticks to write
+    instead of those of the scales.
     """
     across, up = scales
-    ticks = up.ticks()
+    ticks = up.ticks() if beside is None else beside
     grid = "".join(level("grid", tick.share) for tick in ticks)
     labels = "".join(tick.at("bottom") for tick in ticks)
     width = max(len(tick.label) for tick in ticks)
-    below = "".join(tick.at("left") for tick in across.ticks(whole=True))
+    under = "".join(tick.at("left") for tick in below or across.ticks(whole=True))
     below_title, up_title = (f'<span class="name">{escape(name)}</span>' for name in axes)
     return (
         f"<figure{attributes}>\n<figcaption>{escape(title)}</figcaption>\n{up_title}"
         f'<div class="plot" role="img" aria-label="{escape(words)}">'
         f'<div class="up" style="width:{width + 1}ch">{labels}</div>'
         f'<div class="canvas"><svg viewBox="0 0 {SIDE} {SIDE}" preserveAspectRatio="none">'
-        f'{grid}{"".join(drawn)}</svg></div><div class="across">{below}{below_title}</div></div>\n'
+        f'{grid}{"".join(drawn)}</svg></div><div class="across">{under}{below_title}</div></div>\n'
         "</figure>"
     )

@@ -16,6 +16,7 @@ SHAPES = {  # of the entries of a legend
     "dot": '<line x1="0" x2="24" y1="8" y2="8"/><circle cx="12" cy="8" r="4"/>',
     "square": '<line x1="0" x2="24" y1="8" y2="8"/><rect x="8" y="4" width="8" height="8"/>',
     "dashed": '<line class="dashed" x1="12" x2="12" y1="0" y2="16"/>',
+    "line": '<line x1="0" x2="24" y1="8" y2="8"/>',
 }
 
 
@@ -43,6 +44,11 @@ def section(name: str, title: str, lead: str, *content: str, note: str = "") -> 
         f'<section id="{name}" aria-labelledby="{name}-title">\n'
         f'<h2 id="{name}-title">{text(title)}</h2>\n{body}\n</section>'
     )
+
+
+def tile(figure: str, more: str) -> Html:
+    """A number, large, and what belongs to it."""
+    return Html(f"<b>{text(figure)}</b> <span>{text(more)}</span>")
 
 
 def terms(pairs: Mapping[str, Any], kind: str) -> str:

@@ -1,0 +1,1 @@
+"""Watching after deployment: whether what the certificate said is still true."""

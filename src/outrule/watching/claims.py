@@ -1,0 +1,182 @@
+"""What a batch says about each claim: better than every rival, and worth what was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+
+import numpy as np
+
+from outrule import threads
+from outrule.data.checks import check_inside
+from outrule.data.instances import Instances
+from outrule.data.origin import TableOrigin
+from outrule.errors import DataError
+from outrule.kernels.growth import log_growth
+from outrule.model.model import Model
+from outrule.problems.contract import Layout
+from outrule.proof.confidence import Observations
+from outrule.rules.decisions import RULES, decide_all, expand
+from outrule.types import Booleans, Floats, Picks
+from outrule.watching.detectors import STAKES
+
+CHOSEN = "chosen"  # the column that `outrule decide` adds
+SIDES = ("worth less than predicted", "worth more than predicted")
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What is fixed when a watch begins, so that no batch can change the bets on it."""
+
+    margin: float
+    max_weight: float | None
+    k: int  # size of the largest decision
+    full: bool  # the outcomes of all items are known, so that rivals can be compared
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A batch, added up: one row per claim, those about rivals before the two of ``SIDES``."""
+
+    growth: Floats  # (claims, 2, stakes)
+    sums: Floats  # of what each claim says is not below minus the margin
+    n: int  # observations
+    weight: float
+    predicted: float  # sums, as the next
+    realised: float
+
+
+def first_terms(
+    model: Model, instances: Instances, outcome: Floats, margin: float, max_weight: float | None
+) -> Terms:
+    """The terms of a watch that begins with these instances."""
+    k = max(model.problem.lay(instances).k, model.k)
+    return Terms(margin, max_weight, k, not bool(np.isnan(outcome).any()))
+
+
+def add_up(model: Model, instances: Instances, outcome: Floats, terms: Terms) -> Batch:
+    """Decide a batch by the model and by its rivals, and add up the differences.
+
+    ``outcome`` is flat, and NaN where it is not known. Cost: as that of ``certify`` without its
+    bounds.
+    """
+    layout = model.problem.lay(instances)
+    _check_size(layout, terms)
+    observations = _observations(instances, terms)
+    calibrated = model.predict(instances)
+    ours = model.problem.pick_on_threads(calibrated, layout)
+    chosen = _chosen(model, instances, layout, instances.mark(ours))
+    _check_outcome(instances, outcome, chosen, terms)
+    realised, predicted = (
+        np.add.reduceat(np.where(chosen, flat, 0.0), layout.offsets[:-1])
+        for flat in (outcome, calibrated)
+    )
+    low, high = model.value_range
+    apart, off = high - low, terms.k * (high - low)  # what differences can be at most
+    if not model.problem.exactly_one:
+        apart = terms.k * (max(high, 0.0) - min(low, 0.0))
+    rivals = _gaps(model, instances, layout, outcome, ours) if terms.full else ()
+    sides = (realised - predicted, predicted - realised)
+    growth, sums, largest = [], [], terms.max_weight or 1.0
+    for values, width in chain(zip(rivals, repeat(apart)), zip(sides, repeat(off))):
+        total = observations.of(values)
+        x = (total + terms.margin * observations.total) / ((width + terms.margin) * largest)
+        growth.append(log_growth(x, STAKES))
+        sums.append(float(total.sum()))
+    return Batch(
+        np.array(growth),
+        np.array(sums),
+        observations.n,
+        float(observations.total.sum()),
+        float(observations.of(predicted).sum()),
+        float(observations.of(realised).sum()),
+    )
+
+
+def _gaps(
+    model: Model, instances: Instances, layout: Layout, outcome: Floats, ours: Picks
+) -> Iterator[Floats]:
+    """The value of our decisions minus that of every rival's: rules, plain, isotonic."""
+    value = _total(outcome, ours, layout)
+    for first, last in threads.spans(RULES, len(model.rules)):
+        for decisions in decide_all(model.rules[first:last], instances, model.problem, layout):
+            yield value - _total(outcome, expand(decisions, layout), layout)
+    isotonic = model.isotonic.apply(instances, layout.per_item.get("frozen"))
+    for weights in (instances.prediction, isotonic):
+        yield value - _total(outcome, model.problem.pick_on_threads(weights, layout), layout)
+
+
+def _total(flat: Floats, picks: Picks, layout: Layout) -> Floats:
+    """The sum of a flat column over each instance's decision, shape (n,)."""
+    positions = layout.offsets[:-1, None] + np.maximum(picks, 0)
+    return np.asarray(np.where(picks >= 0, flat[positions], 0.0).sum(axis=1))
+
+
+def _observations(instances: Instances, terms: Terms) -> Observations:
+    """Instances or clusters; weights that vary need a declared largest one, as in a certificate."""
+    vary = instances.cluster is not None or instances.weight is not None
+    if vary and terms.max_weight is None:
+        what = "cluster" if instances.cluster is not None else "instance"
+        raise DataError(
+            f"the instances have {'clusters' if what == 'cluster' else 'weights'}: max_weight must "
+            f"be the largest total weight (or size) that one {what} can have, because rare heavy "
+            "ones could change everything."
+        )
+    if instances.weight is not None and not instances.weight.any():
+        raise DataError("all instances of the batch have weight zero: drop the batch.")
+    return Observations.from_instances(instances, terms.max_weight)
+
+
+def _chosen(model: Model, instances: Instances, layout: Layout, ours: Booleans) -> Booleans:
+    """What was done: the column ``chosen`` if there is one, else what the model decides again."""
+    origin = instances.origin
+    names = origin.frame.columns if isinstance(origin, TableOrigin) else origin.columns  # type: ignore[attr-defined] # of arrays
+    if CHOSEN not in names:
+        return ours
+    marks = np.asarray(origin.flat_column(CHOSEN))
+    if marks.dtype != np.bool_:
+        raise DataError(
+            f"column {CHOSEN!r} must hold true or false in every row, as `outrule decide` writes "
+            "it: convert it, or rename it if it is something else."
+        )
+    feasible = model.problem.feasible(marks, layout)
+    if not feasible.all():
+        where = instances.where(int(np.argmin(feasible)))
+        raise DataError(
+            f"column {CHOSEN!r} marks a decision at {where} that is not feasible in this problem: "
+            "correct it, or drop the instance."
+        )
+    return marks
+
+
+def _check_size(layout: Layout, terms: Terms) -> None:
+    """No bet may lose more than it has: stakes of at most 1/2 leave room for half as many again."""
+    if 2 * layout.k > 3 * terms.k:
+        raise DataError(
+            f"decisions of this batch can have {layout.k} items, and those of fit and of the first "
+            f"batch at most {terms.k}. That is too many for the bets of this watch: begin a new "
+            "one with such instances."
+        )
+
+
+def _check_outcome(instances: Instances, outcome: Floats, chosen: Booleans, terms: Terms) -> None:
+    """Outcomes are inside their range; known for what was chosen, or for everything."""
+    low, _ = instances.value_range
+    unknown = np.isnan(outcome)
+    known = np.where(unknown, low, outcome)
+    check_inside(known, "outcome", instances.origin, instances.offsets, instances.value_range)
+    missing = unknown if terms.full else unknown & chosen
+    if not missing.any():
+        return
+    where = instances.where_flat(int(np.argmax(missing)))
+    if terms.full:
+        raise DataError(
+            f"outcome is missing at {where}. This watch compares with rivals, which needs the "
+            "outcome of every item: pass instances whose outcomes are all known, or begin a new "
+            "watch on the outcomes of chosen items."
+        )
+    raise DataError(
+        f"outcome is missing at {where}, an item that was chosen. Pass instances once their "
+        "outcomes are known."
+    )

@@ -1,0 +1,222 @@
+"""Watch: count batches after deployment, and say whether the guarantee still holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import outrule
+from outrule import threads
+from outrule.data.arrays import numeric, read_arrays
+from outrule.data.instances import Instances
+from outrule.errors import DataError, check_number
+from outrule.model.codec import fingerprint
+from outrule.model.model import Model, model_of
+from outrule.proof.certificate import name_of_rival, unit_of
+from outrule.types import Floats
+from outrule.watching.claims import Terms, add_up, first_terms
+from outrule.watching.counting import add_batch, status_of
+from outrule.watching.detectors import Detectors
+from outrule.watching.keys import Key, as_key, check_ascends, next_key
+from outrule.watching.state import FORMAT, State, claim_states, read_state
+from outrule.watching.status import WatchStatus
+
+
+class CountedError(DataError):
+    """The batch has been counted before, with the same content."""
+
+
+class Watch:
+    """Watch a model after deployment, batch by batch.
+
+    It watches whether decisions are still at least as good as every rival's (rules, plain,
+    isotonic), minus the margin; and whether they are worth what was predicted, within the margin.
+    The first needs the outcomes of all items. For the second those of chosen items are enough:
+    leave the others NaN, and it alone is watched. The first batch decides which.
+
+    Parameters
+    ----------
+    calibrator : a fitted DecisionCalibrator, or its Model
+    run_length : int
+        Batches until a false alarm, on average, at least: 7,300 is one in 20 years of days. It
+        holds while both statements are true, for any number of observations in a batch.
+    margin : float, optional
+        In the units of the value; the model's, if left out.
+    max_weight : float, optional
+        The largest total weight that a cluster can have (its size, without weights), or an instance
+        that has a weight. Needed where there are clusters or weights.
+
+    Evidence is an e-detector (Shiryaev-Roberts form), the mean over rivals. Its memory is one small
+    row of numbers per rival. Observations must be independent: whole clusters must be in one batch.
+
+    Examples
+    --------
+    >>> import outrule
+    >>> rules = [outrule.Fixed(0), outrule.Fixed(1)]
+    >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, epsilon=0.05)
+    >>> calibrator = calibrator.fit(*outrule.worlds.two_arms(10_000, seed=0, epsilon=0.3))
+    >>> watch = Watch(calibrator)
+    >>> for day in range(1, 6):
+    ...     status = watch.update(*outrule.worlds.two_arms(1_000, seed=day, epsilon=0.3), batch=day)
+    >>> status.status, status.n_batches
+    ('kept', 5)
+    >>> Watch.from_json(watch.to_json(), calibrator).status == status
+    True
+    """
+
+    def __init__(
+        self,
+        calibrator: Any,
+        run_length: int = 7300,
+        margin: float | None = None,
+        max_weight: float | None = None,
+    ) -> None:
+        self.model: Model = model_of(calibrator, "Watch")
+        self._n_jobs = getattr(calibrator, "n_jobs", None)
+        check_number(run_length, "run_length", "Watch", 2, low_open=False, integer=True)
+        if margin is None:
+            margin = self.model.margin
+        check_number(margin, "margin", "Watch", 0, low_open=False)
+        if max_weight is not None:
+            check_number(max_weight, "max_weight", "Watch", 0)
+        self.state = State(
+            FORMAT,
+            outrule.__version__,
+            fingerprint(self.model),
+            int(run_length),
+            float(margin),
+            None if max_weight is None else float(max_weight),
+        )
+
+    @classmethod
+    def from_json(cls, text: str, calibrator: Any, *, name: str = "this") -> Watch:
+        """Continue a watch from what :meth:`to_json` wrote; ``name`` is what errors call it."""
+        model = model_of(calibrator, "Watch")
+        state = read_state(text, len(model.rules), name)
+        if state.model != fingerprint(model, state.library):
+            raise DataError(
+                f"{name} watches another model. Begin a new watch for a new model, with a new "
+                "state; keep the old one as a record."
+            )
+        watch = cls(calibrator, state.run_length, state.margin, state.max_weight)
+        watch.state = state
+        return watch
+
+    def to_json(self) -> str:
+        """The state as a JSON string; the same batches give the same string."""
+        return self.state.to_json()
+
+    def update(
+        self,
+        predictions: ArrayLike | Instances,
+        outcomes: ArrayLike | None = None,
+        *,
+        batch: Any = None,
+        available: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> WatchStatus:
+        """Count a batch.
+
+        Parameters
+        ----------
+        predictions, outcomes : as in ``certify``
+            Outcomes may be NaN for items that were not chosen. Next to Instances without outcomes,
+            ``outcomes`` is a column in the order of the rows. A boolean column ``chosen`` says what
+            was done; without it the model decides again.
+        batch : int, or ISO date or time (or the string of one), optional
+            Keys must ascend. Without one, batches are numbered.
+
+        DataError, and nothing is counted, if the batch was counted before, is out of order, or is
+        part of the training data.
+        """
+        threads.check_jobs(self._n_jobs, "DecisionCalibrator")
+        with threads.using(self._n_jobs):
+            instances, outcome = self._read(predictions, outcomes, available, sample_weight)
+            key = self._key_of(batch, instances.fingerprint)
+            terms = self._terms(instances, outcome)
+            found = add_up(self.model, instances, outcome, terms)
+        content, best, unit = instances.fingerprint, self.model.best_rule, unit_of(instances)
+        state = add_batch(self.state, found, terms, key, content, best, self.rivals)
+        self.state = replace(state, unit=unit)
+        return self.status
+
+    def acknowledge(self) -> WatchStatus:
+        """Take note of an alarm: the detectors and sums start again, the history stays."""
+        if not self.state.alarms:
+            raise DataError("there is no alarm to acknowledge.")
+        *rows, last = self.state.history
+        n_claims = len(self.state.claims)
+        self.state = replace(
+            self.state,
+            first=None,
+            n=0,
+            weight=0.0,
+            predicted=0.0,
+            realised=0.0,
+            claims=claim_states(np.zeros(n_claims), Detectors.fresh(n_claims)),
+            alarms=(),
+            history=(*rows, last._replace(acknowledged=True)),
+        )
+        return self.status
+
+    @property
+    def status(self) -> WatchStatus:
+        """What the batches so far say."""
+        return status_of(self.state, self.rivals)
+
+    @property
+    def rivals(self) -> list[str]:
+        """The names of all that decisions are compared with."""
+        return [name_of_rival(number, self.model) for number in range(len(self.model.rules) + 2)]
+
+    def _read(
+        self, predictions: Any, outcomes: Any, available: Any, sample_weight: Any
+    ) -> tuple[Instances, Floats]:
+        """The instances, with outcomes that may be NaN, and these outcomes."""
+        model = self.model
+        instances = model.instances(predictions, None, available, sample_weight)
+        if outcomes is None:
+            outcome = instances.require_outcome("Watch.update")
+        elif instances.outcome is not None:
+            raise DataError("outcomes were given next to Instances that already contain them.")
+        elif isinstance(predictions, Instances):
+            outcome = instances.origin.flatten(numeric(outcomes, "outcomes"))
+        else:
+            outcome = read_arrays(predictions, outcomes, available=available)["outcome"]
+        instances = replace(instances, outcome=np.where(np.isnan(outcome), np.nan, outcome))
+        if not np.isnan(outcome).any():
+            model.problem.check_data(instances)
+        if instances.fingerprint in model.fingerprints:
+            raise DataError("these are the instances that fit has seen. Watch needs later ones.")
+        return instances, outcome
+
+    def _key_of(self, given: Any, content: str) -> Key:
+        """The key of a new batch; raises where it is not new, or not in order."""
+        by_content = {row.content: row.batch for row in self.state.history}
+        if given is None:
+            if content in by_content:
+                raise CountedError(f"this batch is already counted, as {by_content[content]}.")
+            return next_key(self.state.last)
+        key = as_key(given)
+        if by_content.get(content) == key:
+            raise CountedError(f"batch {key} is already counted.")
+        if any(row.batch == key for row in self.state.history):
+            raise DataError(
+                f"batch {key} is already counted, with other content. A batch is counted once: "
+                "give corrected rows to a new watch."
+            )
+        check_ascends(key, self.state.last)
+        if content in by_content:
+            raise DataError(
+                f"batch {key} has the same rows as batch {by_content[content]}, which is counted."
+            )
+        return key
+
+    def _terms(self, instances: Instances, outcome: Floats) -> Terms:
+        state = self.state
+        if state.k is None or state.full is None:
+            return first_terms(self.model, instances, outcome, state.margin, state.max_weight)
+        return Terms(state.margin, state.max_weight, state.k, state.full)
