@@ -270,7 +270,7 @@ class _Evaluation:
             needed=needed(every, verdicts, if_declared),
             n_instances=len(self.instances),
             n_observations=observations.n,
-            unit=model.settings.value.observation or unit_of(self.instances),
+            unit=unit_of(model, self.instances),
             value=model.settings.value,
             max_weight=self.max_weight,
             heaviest=float(observations.total.max()),
@@ -312,8 +312,10 @@ def needed(
     return max(counts) if counts and len(counts) == len(undecided) else None
 
 
-def unit_of(instances: Instances) -> str:
+def unit_of(model: Model, instances: Instances) -> str:
     """What to call one observation: the name of the cluster column where it is a plain word."""
+    if model.settings.value.observation:
+        return model.settings.value.observation
     if instances.cluster is None:
         return "instance"
     names = column_names(instances)

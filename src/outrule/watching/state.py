@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
@@ -10,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from outrule.model.documents import STRICT, damaged, read_document
+from outrule.model.documents import STRICT, damaged, read_document, seal
 from outrule.types import Floats
 from outrule.watching.detectors import STAKES, Detectors
 from outrule.watching.keys import Key
@@ -118,19 +117,8 @@ class State:
 
     def to_json(self) -> str:
         """One line for every field, and a digest of them all."""
-        content = asdict(self)
-        content["digest"] = _digest(content)
-        lines = (f"{json.dumps(name)}: {_line(value)}" for name, value in content.items())
-        return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-@dataclass(frozen=True)
-class _StateFile(State):
-    """A state, with its digest."""
-
-    __pydantic_config__: ClassVar = STRICT
-
-    digest: str = ""
+        lines = (f"{json.dumps(name)}: {_line(value)}" for name, value in asdict(self).items())
+        return seal("{\n" + ",\n".join(lines) + "\n}")
 
 
 def claim_states(sums: Floats, detectors: Detectors) -> tuple[ClaimState, ...]:
@@ -147,12 +135,9 @@ def read_state(text: str, n_rules: int, name: str) -> State:
 
     ``name`` is what the error calls the text.
     """
-    file = read_document(_StateFile, text, FORMAT, name=name, noun=NOUN)
-    content: dict[str, Any] = asdict(file)
-    digest = content.pop("digest")
+    file = read_document(State, text, FORMAT, name=name, noun=NOUN)
     n_claims = 0 if not file.history else 2 + (n_rules + 2 if file.full else 0)
     claims = {
-        "digest": digest == _digest(content),
         "claims": len(file.claims) == n_claims and all(map(_complete, file.claims)),
         "history": len(file.history) == min(file.n_batches, HISTORY),
         "run_length": file.run_length >= 2 and file.margin >= 0,
@@ -160,16 +145,12 @@ def read_state(text: str, n_rules: int, name: str) -> State:
     for part, holds in claims.items():
         if not holds:
             raise damaged(name, NOUN, ValueError(f"{part} does not agree with the rest"))
-    return State(**{field.name: getattr(file, field.name) for field in fields(State)})
+    return file
 
 
 def _complete(claim: ClaimState) -> bool:
     rows: tuple[Sequence[Any], ...] = (claim.doubt, claim.climb, claim.start, claim.trust)
     return all(len(row) == len(STAKES) for row in rows)
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _line(value: Any) -> str:

@@ -138,7 +138,8 @@ class Watch:
             key = self._key_of(batch, instances.fingerprint)
             terms = self._terms(instances, outcome)
             found = add_up(self.model, instances, outcome, terms)
-        content, best, unit = instances.fingerprint, self.model.best_rule, unit_of(instances)
+        unit = unit_of(self.model, instances)
+        content, best = instances.fingerprint, self.model.best_rule
         state = add_batch(self.state, found, terms, key, content, best, self.rivals)
         self.state = replace(state, unit=unit)
         return self.status
