@@ -15,7 +15,7 @@ class DataError(ValueError):
     """A value in the data is not what the method can work with; says where and what to do."""
 
 
-LONGEST_VALUE = 300  # characters of a value that a message shows
+LONGEST_VALUE = 1000  # characters of a value that a message shows
 LARGEST_INTEGER = 2**63 - 1
 
 
