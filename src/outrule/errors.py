@@ -31,7 +31,7 @@ class DataError(ValueError):
         return DataError(f"{who}: {self}", faults)
 
 
-LONGEST_VALUE = 300  # characters of a value that a message shows
+LONGEST_VALUE = 1000  # characters of a value that a message shows
 LARGEST_INTEGER = 2**63 - 1
 
 

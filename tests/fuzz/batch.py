@@ -79,7 +79,7 @@ def attempt(kind: Any, path: Path, base: str, counts: dict[str, int]) -> str:
         kind.use(path, base)
     except REFUSALS as error:
         counts["refused"] += 1
-        if len(str(error)) > 4000 or "Traceback" in str(error):
+        if len(str(error)) > 12_000 or "Traceback" in str(error):
             return f"the message has {len(str(error))} characters"
     except BaseException:
         return traceback.format_exc()
