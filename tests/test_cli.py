@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import outrule
 from outrule.cli import app, files as cli_files
 from outrule.data.table_files import read_table, write_table
+from outrule.evaluation import cases
 from sealing import reseal
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -759,8 +760,15 @@ def test_reproduce_refuses_settings_that_cannot_be(tmp_path, options, words):
     assert not (tmp_path / "out").exists()
 
 
-def test_reproduce_can_run_what_the_paper_has_and_nothing_else(tmp_path, monkeypatch):
-    monkeypatch.setattr("outrule.worlds.predictors.N_STEPS", 10)  # any predictor will do
+@pytest.fixture
+def any_predictor(monkeypatch):
+    """One that is hardly trained; it is not kept for other tests."""
+    monkeypatch.setattr("outrule.worlds.predictors.N_STEPS", 10)
+    monkeypatch.setattr(cases, "_trained", cases._trained.__wrapped__)
+
+
+@pytest.mark.usefixtures("any_predictor")
+def test_reproduce_can_run_what_the_paper_has_and_nothing_else(tmp_path):
     options = ("--rounds", "4", "--items", "4", "--epsilon", "1/4", "--batch-size", "64")
     result = run("reproduce", "--quick", "--paper", "-o", tmp_path, *options)
     assert result.exit_code == 0, result.stderr

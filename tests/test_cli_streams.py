@@ -9,7 +9,7 @@ import pytest
 from outrule.cli.talking import drawn
 from outrule.reporting.markup import text
 from outrule.words import harmless
-from test_cli import folder, refused, run  # noqa: F401 - folder is a fixture
+from test_cli import any_predictor, folder, refused, run  # noqa: F401 - two are fixtures
 
 OUTRULE = f"{sys.executable} -m outrule"
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="streams of POSIX")
@@ -81,8 +81,8 @@ def test_hostile_names_are_shown_harmlessly():
     assert text("a\n\tb") == "a\n\tb"  # of an expression
 
 
-def test_a_damaged_folder_of_progress_is_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr("outrule.worlds.predictors.N_STEPS", 10)  # any predictor will do
+@pytest.mark.usefixtures("any_predictor")
+def test_a_damaged_folder_of_progress_is_a_sentence(tmp_path):
     options = ("--rounds", "4", "--items", "4", "--epsilon", "1/4", "--batch-size", "64")
     command = ("reproduce", "--quick", "--paper", "--problem", "best-action", *options)
     whole = run(*command, "-o", tmp_path)
