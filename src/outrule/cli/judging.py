@@ -19,7 +19,7 @@ from outrule.cli.files import (
     places_in,
     warn_of_unseen,
 )
-from outrule.cli.talking import drawn, printable, waiting
+from outrule.cli.talking import drawn, printable, say, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
 
@@ -134,6 +134,7 @@ def _certify(
     key: bytes | None,
     previous: str | None = None,
 ) -> tuple[Model, Instances, Certificate]:
+    from outrule.problems.offers import few_choices
     from outrule.proof import certificate
 
     earlier = None if previous is None else _open_certificate(previous, key)
@@ -144,6 +145,8 @@ def _certify(
         found = certificate.certify(
             fitted, instances, confidence=confidence, max_weight=max_weight, previous=earlier
         )
+    if (words := few_choices(fitted.problem, instances)) is not None:
+        say(f"Warning: {words}", err=True)
     warn_of_unseen(fitted, instances)
     return fitted, instances, found
 

@@ -41,7 +41,10 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
     """
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* not seen in training")  # said once, in files.py
+            # Said once, by the commands themselves.
+            warnings.filterwarnings(
+                "ignore", ".* not seen in training|.* nothing to choose between"
+            )
             try:
                 yield
             finally:

@@ -33,6 +33,7 @@ from outrule.model.model import Model
 from outrule.model.settings import OWNER, Settings
 from outrule.model.value import Value
 from outrule.problems.contract import Problem
+from outrule.problems.offers import few_choices
 from outrule.rules.rules import Rule, check_rules
 from outrule.types import Floats
 
@@ -168,6 +169,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         settings = self.settings()
         instances = self._training_data(predictions, outcomes, available, sample_weight)
         self.model_ = fit_model(settings, instances, feature_names(predictions))
+        if (words := few_choices(settings.problem, instances)) is not None:
+            warnings.warn(words, stacklevel=3)
         if self.model_.unfinished is not None:
             warnings.warn(self.model_.unfinished, ConvergenceWarning, stacklevel=3)
         return self
@@ -231,6 +234,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     ) -> float:
         """The mean value of the decisions: larger is better."""
         instances = self._fitted().instances(predictions, outcomes, available, sample_weight)
+        if instances.propensity is not None:
+            instances = instances.filled(self.model_.predict(instances))
         outcome = instances.require_outcome(f"{OWNER}.score")
         marks = instances.mark(self.model_.pick(instances))
         values = np.add.reduceat(outcome * marks, instances.offsets[:-1])

@@ -73,6 +73,7 @@ ItemCurves = tuple[tuple[str | bool | int | float | dict[str, str] | None, Numbe
 MOST_MEMBERS = 1 << 10
 MOST_POINTS = 255
 MOST_ROUNDS = 1 << 20
+MOST_KAPPA = 1e3
 MOST_TEXT = 4_000_000  # characters of all expressions together, as in a spec
 
 
@@ -127,6 +128,7 @@ class ModelFile(BaseModel):
     isotonic: ItemCurves
     members: Annotated[tuple[MemberFile, ...], Field(max_length=MOST_MEMBERS)] = ()
     training_data: tuple[str, ...]
+    kappa: Annotated[float, Field(ge=0, le=MOST_KAPPA)] | None = None
 
     @model_validator(mode="after")
     def _parts_belong_together(self) -> Self:
@@ -225,7 +227,7 @@ def describe(model: Model) -> dict[str, Any]:
         "k": model.k,
         "n_items": model.n_items,
         "value_range": list(model.value_range),
-        "columns": None if model.columns is None else asdict(model.columns),
+        "columns": None if model.columns is None else _columns(model.columns),
         "feature_names": _plain(model.feature_names),
         "has_start": model.has_start,
         "status": model.status.value,
@@ -242,7 +244,14 @@ def describe(model: Model) -> dict[str, Any]:
             for member in model.members
         ],
         "training_data": list(model.fingerprints),
+        **({} if model.kappa is None else {"kappa": model.kappa}),
     }
+
+
+def _columns(names: ColumnNames) -> dict[str, Any]:
+    """The columns; what only logs of chosen items have, where it is given."""
+    logged = ("propensity", "observed", "propensity_estimated")
+    return {role: name for role, name in asdict(names).items() if name or role not in logged}
 
 
 def _item_curves(fitted: FittedIsotonic) -> list[Any]:
@@ -298,7 +307,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
             name: getattr(file, name)
             for name in (
                 *("tolerance", "k", "value_range", "n_items", "feature_names", "columns"),
-                *("has_start", "patches", "history", "status", "weight_seen"),
+                *("has_start", "patches", "history", "status", "weight_seen", "kappa"),
             )
         },
     )

@@ -50,6 +50,7 @@ class Model:
     rule_values: Floats
     weight_seen: float
     fingerprints: tuple[str, ...]  # of the training data
+    kappa: float | None = None  # of logged feedback: see proof/logged.py
 
     @property
     def problem(self) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
+from outrule.problems.offers import check_choices, few_choices
 from outrule.proof.answer import RIVALS
 from outrule.proof.confidence import Estimate, Observations, Range, student
 from outrule.proof.continuation import continued
@@ -80,7 +82,11 @@ def certify(
         max_weight = check_number(max_weight, "max_weight", "certify", 0)
     model = model_of(calibrator, "certify")
     instances = model.instances(predictions, outcomes, available, sample_weight)
-    instances.require_outcome("certify")
+    if instances.propensity is None:
+        instances.require_outcome("certify")
+    check_choices(model.problem, instances)
+    if (words := few_choices(model.problem, instances)) is not None:
+        warnings.warn(words, stacklevel=2)
     if instances.fingerprint in model.fingerprints:
         raise DataError(
             "these are the instances that fit has seen. A certificate needs held-out ones."

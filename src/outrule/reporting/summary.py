@@ -230,7 +230,7 @@ def _rival(result: RivalResult) -> dict[str, Any]:
 def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]:
     sizes, origin = np.diff(instances.offsets), instances.origin
     roles = column_names(instances)
-    named = {} if roles is None else {role: name for role, name in vars(roles).items() if name}
+    named = {} if roles is None else roles.roles
     shown: list[Any] = []
     if isinstance(origin, TableOrigin):
         shown = [name for name in origin.frame.columns if name not in named.values()]
