@@ -180,7 +180,9 @@ def values_table(answer: Answer, paper: Estimate | None = None, *, err: bool = F
     for name, label in LABELS.items():
         value = paper if name == "paper" else getattr(found, name)
         label += f" ({answer.name(found.best_rule_name)})" if name == "best_rule" else ""
-        if value is not None:
+        if name == "oracle" and value is None:  # not all outcomes are known
+            cells.append((label, "-", "-"))
+        elif value is not None:
             cells.append((label, write.plain(value.mean), write.interval(value._asdict())))
     title = f"{found.value.title} on held-out data"
     return drawn(("decisions by", title, f"{answer.confidence} interval"), cells, err=err)

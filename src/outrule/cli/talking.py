@@ -42,9 +42,8 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             # Said once, by the commands themselves.
-            warnings.filterwarnings(
-                "ignore", ".* not seen in training|.* nothing to choose between"
-            )
+            for words in ("not seen in training", "offer nothing to choose between"):
+                warnings.filterwarnings("ignore", f".* {words}")
             try:
                 yield
             finally:

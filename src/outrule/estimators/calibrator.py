@@ -26,7 +26,8 @@ from outrule.data.instances import Instances, as_instances
 from outrule.errors import refuse_argument
 from outrule.estimators.display import Shown
 from outrule.estimators.frames import restore
-from outrule.model import codec
+from outrule.model import codec, exploring
+from outrule.model.exploring import Exploration
 from outrule.model.features import feature_names
 from outrule.model.fitting import check_batchwise, first_batch, fit_model, next_batch
 from outrule.model.model import Model
@@ -222,6 +223,57 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         instances = self._fitted().instances(predictions, None, available)
         marks = instances.mark(self.model_.pick(instances))
         return restore(instances.origin.restore(marks, False), predictions)
+
+    @threads.as_asked
+    def explore(
+        self,
+        predictions: ArrayLike | Instances,
+        *,
+        share: float = 0.05,
+        random_state: int = 0,
+        over: str = "uniform",
+        available: ArrayLike | None = None,
+    ) -> Exploration:
+        """Decisions of which a share is random, with the probability of every item.
+
+        Log ``propensity`` with the outcomes of what was chosen: then rules can be compared, and
+        models fitted and certified, on that log. The draw depends on the seed and on the name of
+        the instance in its table (for arrays, its number), not on what else is decided with it.
+
+        Parameters
+        ----------
+        predictions, available : as for :meth:`decide`
+        share : float in (0, 1]
+            Of the decisions that are drawn at random.
+        random_state : int
+        over : "uniform" or "rules"
+            What is drawn: any of the largest decisions (best action, top k, complete assignments
+            and matchings; for other problems one of the rivals' decisions or our own), or one of
+            the decisions of the rules, plain and isotonic. The latter loses less, and explores
+            just what a certificate needs.
+
+        Returns
+        -------
+        Exploration(chosen, propensity, cost); the first two as :meth:`decide` returns decisions,
+        ``cost`` is the value per instance that exploring is expected to lose
+
+        Examples
+        --------
+        >>> import outrule
+        >>> data = outrule.worlds.two_arms(1_000, seed=0, epsilon=0.3)
+        >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)])
+        >>> explored = calibrator.fit(*data).explore(data[0], share=0.2)
+        >>> explored.propensity[0], round(explored.cost, 3)
+        (array([0.1, 0.9]), 0.03)
+        """
+        instances = self._fitted().instances(predictions, None, available)
+        chosen, propensity, cost = exploring.explore(
+            self.model_, instances, share, random_state, over
+        )
+        marks = restore(instances.origin.restore(chosen, False), predictions)
+        return Exploration(
+            marks, restore(instances.origin.restore(propensity, np.nan), predictions), cost
+        )
 
     @threads.as_asked
     def score(

@@ -127,6 +127,7 @@ def of_certificate(
         "values": [
             {"name": name, "label": LABELS[name], **_interval(getattr(certificate, name))}
             for name in VALUES
+            if getattr(certificate, name) is not None
         ],
         "rules": [_rival(result) for result in certificate.rules],
         "rivals": [
@@ -192,7 +193,7 @@ def _interval(estimate: Estimate) -> dict[str, float]:
 def _verdict(certificate: Certificate) -> dict[str, Any]:
     names = "verdict verdicts if_declared epsilon margin margin_share confidence gap gap_lower"
     names += " closest_rival closest_rule needed more n_instances n_observations unit max_weight"
-    names += " heaviest best_rule_name"
+    names += " heaviest best_rule_name feedback propensity_estimated effective_n largest_weight"
     return {
         **{name: getattr(certificate, name) for name in names.split()},
         "verdicts": dict(certificate.verdicts),
