@@ -95,10 +95,10 @@ def test_values_that_are_not_finite_are_refused(name, bad, word):
     values[name] = GOOD.astype(object)
     values[name][1, 0] = bad
     plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
-    with refused(
-        f"{name} is {word} at instance 1, item 0. {plural} must be finite: drop the instance, "
-        "or mark the item as unavailable."
-    ):
+    rest = f". {plural} must be finite: drop the instance, or mark the item as unavailable."
+    if (name, word) == ("outcome", "NaN"):
+        rest = ", and in 1 of 6 entries. Does the log know only the outcome of what was chosen?"
+    with refused(f"{name} is {word} at instance 1, item 0{rest}"):
         Instances.from_arrays(values["prediction"], values["outcome"], start=values["start"])
 
 
@@ -568,10 +568,10 @@ def test_a_column_without_numbers_is_refused(role):
 @pytest.mark.parametrize(("bad", "word"), [(None, "null"), (np.nan, "NaN"), (np.inf, "infinite")])
 def test_cells_that_are_not_finite_are_refused_with_their_row(name, bad, word):
     role = {"score": "prediction", "bought": "outcome"}[name]
-    with refused(
-        f"{role} is {word} at instance 'a', row 3 of the table. {role.capitalize()}s must be "
-        "finite: drop the instance, or the row."
-    ):
+    rest = f". {role.capitalize()}s must be finite: drop the instance, or the row."
+    if role == "outcome" and word != "infinite":
+        rest = ", and in 1 of 4 rows. Does the log know only the outcome of what was chosen?"
+    with refused(f"{role} is {word} at instance 'a', row 3 of the table{rest}"):
         read(with_cell(name, 3, bad))
 
 

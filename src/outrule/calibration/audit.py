@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from outrule import kernels, threads
 from outrule.data.instances import Instances
+from outrule.errors import DataError
 from outrule.problems.contract import Layout, Problem, count_marks
 from outrule.rules.decisions import decide_all, distinct
 from outrule.rules.rules import Rule
@@ -20,6 +21,7 @@ OPTIMISER = -1
 """The optimiser's own test comes after those of the rules, so it is the last."""
 
 SIDE_BY_SIDE_PICKS = 4  # from so many picks per item on, several predictions are summed together
+LEAST_BITS = 20
 THREAD_PICKS = 1 << 18  # fewer picks are not worth a thread
 
 Result = TypeVar("Result")
@@ -78,9 +80,17 @@ def prepare(instances: Instances, problem: Problem, rules: Sequence[Rule]) -> Pa
 
 def part_of(instances: Instances, layout: Layout, picks: NDArray[Any], of_rule: Integers) -> Part:
     """The same as :func:`prepare`, from the decisions of the rules."""
-    outcome = instances.require_outcome("DecisionCalibrator.fit")
+    outcome = instances.require_observed("DecisionCalibrator.fit")
+    if instances.propensity is not None:  # what is not observed has no weight
+        outcome = np.where(instances.observed, outcome, instances.prediction)
     weight, n, sizes_of_offers = instances.normalised_weight(), len(layout), np.diff(layout.offsets)
-    bits = min(44, 62 - int(np.ceil(np.log2(n * int(sizes_of_offers.max()) + 1))))
+    largest_sum = _largest_sum(outcome, weight, sizes_of_offers, instances.value_range)
+    bits = min(44, 62 - int(np.ceil(np.log2(largest_sum + 1))))
+    if bits < LEAST_BITS:
+        raise DataError(
+            "some observed items have such small propensities that sums lose their digits: leave "
+            "out their instances, or explore more."
+        )
     if instances.weight is None and "frozen" not in layout.per_item:
         movable = np.empty(0, dtype=np.int64)  # all the same
         none = np.iinfo(picks.dtype).max
@@ -99,6 +109,18 @@ def part_of(instances: Instances, layout: Layout, picks: NDArray[Any], of_rule: 
     _, sensitivity = reach_and_sensitivity(instances, layout)
     fixed = (instances, outcome, layout, picks, of_rule, weight, bits, movable)
     return Part(*fixed, np.asarray(sizes)[of_rule], sensitivity)
+
+
+def _largest_sum(
+    outcome: Floats, weight: Floats, sizes: Integers, ends: tuple[float, float]
+) -> float:
+    """What no sum of residuals or of their squares exceeds, in units of the value range."""
+    low, high = ends
+    if low <= outcome.min() and outcome.max() <= high:
+        return len(sizes) * int(sizes.max())
+    # Estimates of outcomes lie outside: four times, because values are in other units than sums.
+    farthest = np.abs(outcome - (low + high) / 2) / (high - low) + 0.5
+    return 4 * float((np.repeat(weight, sizes) * np.maximum(farthest, 1) ** 2).sum())
 
 
 def reach_and_sensitivity(instances: Instances, layout: Layout) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from outrule import kernels, threads
 from outrule.calibration.audit import OPTIMISER, Part
 from outrule.calibration.curves import CurvePatch, Member, mean
-from outrule.calibration.isotonic import Isotonic, select
+from outrule.calibration.isotonic import Isotonic, seen_weight, select
 from outrule.calibration.patches import first_point
 from outrule.calibration.piecewise import NOTHING, pack
 from outrule.errors import check_number
@@ -34,7 +34,7 @@ class CrossFit:
     rest: the test that promises the largest fall of the squared error gets a curve, the isotonic
     regression of outcomes on predictions over the items it marks. It stops when the squared error
     of what is left out no longer falls, and goes back to where that was lowest. The tests are those
-    of the loop that follows.
+    of the loop that follows. Where only some outcomes are observed, each counts 1 / propensity.
 
     In ``fit`` an instance starts from the mean of the members that have not seen it, which are half
     of them; new instances start from the mean of all, which is only a little smoother. ``predict``
@@ -85,10 +85,12 @@ class CrossFit:
 
         ``given`` are predictions to start from, ``fold`` is the fold of every instance.
         """
-        halves = _halves(fold, part.weight)
+        stays = part.layout.per_item.get("frozen")
+        seen = seen_weight(part.instances, stays)
+        halves = _halves(fold, part.weight if seen is None else seen)
         if not halves:  # nothing can be left out
             return (Member(),), given
-        stays, sample = part.layout.per_item.get("frozen"), _sample_marks(part, generator)
+        sample = _sample_marks(part, generator)
 
         def boost(task: int) -> tuple[Member, Floats]:
             left_out, start, first = halves[task // 2], None, given
@@ -135,6 +137,8 @@ class _Boosting:
         self.prediction = first_point(start, problem, part.layout)
         self.weight = np.where(left_out, 0.0, part.weight)
         self.left_out, self.outside = np.where(left_out, part.weight, 0.0), left_out
+        upweight = part.instances.upweight
+        self.upweight = np.empty(0) if upweight is None else upweight
         self.values = np.empty((len(self.prediction), 2))
         self.levels = np.empty(len(self.prediction), dtype=np.uint8)
         self.edges = np.empty(0)
@@ -181,7 +185,8 @@ class _Boosting:
         at = (shares * len(marks)).astype(np.int64)
         self.edges = np.unique(marks[at]) if len(marks) else np.empty(0)
         given = (self.prediction, self.part.outcome, self.part.layout.offsets, self.weight)
-        kernels.curves.weigh(*given, self.frozen, self.edges, self.values, self.levels)
+        rest = (self.frozen, self.edges, self.values, self.levels)
+        kernels.curves.weigh(*given, self.upweight, *rest)
 
     def _pick(self, own: NDArray[Any], number: int) -> int:
         """The test that promises most beyond what its last curve missed; the last is ``own``.
@@ -227,7 +232,7 @@ class _Boosting:
 
     def _move(self, picks: NDArray[Any], curve: tuple[Floats, Floats]) -> tuple[float, float]:
         fixed = (self.prediction, self.part.outcome, self.part.layout.offsets)
-        weights = (self.weight, self.left_out, self.frozen, self.problem.simplex)
+        weights = (self.weight, self.left_out, self.upweight, self.frozen, self.problem.simplex)
         state = (self.edges, self.values, self.levels)
         arguments: Any = (*fixed, picks, pack([curve])[1], *weights, *state)
         falls: tuple[float, float] = kernels.curves.move_along(*arguments)

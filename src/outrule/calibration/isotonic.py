@@ -42,8 +42,12 @@ class Isotonic:
         """Fit on all instances; ``frozen`` items are left as they are."""
         kept = slice(None) if frozen is None else np.flatnonzero(~frozen)
         x = instances.prediction[kept]
-        y = instances.require_outcome("Isotonic.fit")[kept]
+        y = instances.require_observed("Isotonic.fit")[kept]
         weight = instances.normalised_weight()[instances.instance[kept]]
+        if instances.upweight is not None:
+            weight = weight * instances.upweight[kept]
+            if not weight.any():
+                raise DataError("no outcome of an item that predictions are about is observed.")
         groups = []
         if self.per_item and instances.item is not None:
             groups = _rows_by_item(instances, instances.item[kept])
@@ -75,11 +79,20 @@ class Isotonic:
         self, instances: Instances, fold: Integers, frozen: Booleans | None = None
     ) -> FoldCurves:
         """The curves without each of the folds; none where one fold has all the weight."""
-        weights = np.bincount(fold, weights=instances.weight)
+        weights = np.bincount(fold, weights=seen_weight(instances, frozen))
         if (weights == weights.sum()).any():
             return FoldCurves(fold, ())
         parts = (select(instances, fold != n, frozen) for n in range(len(weights)))
         return FoldCurves(fold, tuple(self.fit(*part) for part in parts))
+
+
+def seen_weight(instances: Instances, frozen: Booleans | None) -> Floats | None:
+    """What the observed outcomes of every instance weigh, without those of frozen items."""
+    if instances.upweight is None:
+        return instances.weight
+    upweight = instances.upweight if frozen is None else instances.upweight * ~frozen
+    seen = np.add.reduceat(upweight, instances.offsets[:-1])
+    return np.asarray(seen if instances.weight is None else seen * instances.weight)
 
 
 def draw_folds(instances: Instances, folds: int, generator: np.random.Generator) -> Integers:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from outrule.cli.exploring import PROPENSITY, Explorer, Over
 from outrule.cli.files import KEY, MODEL, UNSEEN, Opened, Unseen, check_output, open_files, open_key
 from outrule.cli.screening import (
     ERRORS,
@@ -70,6 +71,14 @@ def decide(
     column: NAME = "chosen",
     overwrite: FORCE = False,
     only: Annotated[bool, typer.Option("--only", help="Write only the chosen rows.")] = False,
+    explore: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Share of random decisions, to learn from their log."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the random decisions.")] = 0,
+    explore_over: Annotated[
+        Over, typer.Option(help="Draw from all decisions, or from those of the rules.")
+    ] = Over.UNIFORM,
     on_error: ON_ERROR = OnError.STOP,
     errors: ERRORS = None,
     unseen: UNSEEN = Unseen.KEEP,
@@ -83,12 +92,32 @@ def decide(
     \b
     outrule decide model.json today.parquet -o decisions.parquet
     outrule decide model.json today.csv --only -o chosen.csv
+
+    With --explore, a share of the decisions is random, and a column `propensity` says with which
+    probability each row was to be chosen. Keep it with the outcomes: later fits and certificates
+    can then compare rules although they know only the outcomes of chosen rows. The draw depends on
+    the seed and the instance's name only. Use a new seed for every run on the same instances.
+
+    \b
+    outrule decide model.json today.parquet -o decisions.parquet --explore 0.05 --seed 7
     """
     errors = check_errors(errors, output, on_error, (model, table))
     with waiting("deciding"):
         opened = _open(model, table, output, column, overwrite, key)
-        found = answer(opened, *_optimisers(opened), on_error, unseen)
+        work, plain = _optimisers(opened)
+        explorer = None
+        if explore is not None:
+            if PROPENSITY in opened.table.frame.columns and not overwrite:
+                raise DataError(
+                    f"the table already has a column {PROPENSITY!r}: drop it, or use --overwrite."
+                )
+            explorer = Explorer(opened.model, explore, seed, explore_over)
+            work = explorer.decide
+        found = answer(opened, work, plain, on_error, unseen)
         filled = found.add_to(_as_it_was(opened, output), column)
+        if explorer is not None:
+            filled = explorer.propensities(found).add_to(filled, PROPENSITY)
+            say(f"exploring is expected to cost {explorer.cost:.4g} per instance", err=True)
         chosen = filled.filter(filled[column])
     numbers = f"{chosen.height:,} of {count(filled.height, 'row')} chosen"
     if errors is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outrule.cli.files import read_as_trained
@@ -23,12 +22,13 @@ def read_batches(model: Model, table: str, key: str | None, column: str | None) 
     import numpy as np
 
     from outrule.data.table_files import read_table
+    from outrule.data.tables import without
 
     frame, names = read_table(table), model.columns
     assert names is not None
     outcome = _outcome(frame, names.outcome)
-    kept = frame.drop(names.outcome or ())
-    instances = read_as_trained(model, kept, replace(names, outcome=None))
+    kept = without(frame, *names.hidden)
+    instances = read_as_trained(model, kept, names.before_decision())
     if column is None:
         yield key, instances, outcome
         return

@@ -148,8 +148,8 @@ def open_files(path: str, *tables: str, outcome: bool, key: bytes | None = None)
     read = _open_tables(tables, names)
     kept = read.frame
     if not outcome:  # it is not needed to decide, and no rule may see it
-        kept = without(kept, names.outcome)
-        names = replace(names, outcome=None, weight=None, cluster=None)
+        kept = without(kept, *names.hidden)
+        names = replace(names.before_decision(), weight=None, cluster=None)
     if names.item in kept.columns:
         kept = _items_as_trained(kept, names.item, model)
     return Opened(model, read, names, kept)

@@ -96,12 +96,16 @@ def _fit(table: str, spec: str, epsilon: float | None) -> tuple[Model, Instances
 
 def _summary(model: Model, instances: Instances) -> dict[str, Any]:
     from outrule import metrics
+    from outrule.problems.offers import few_choices
 
     best = model.rules[model.best_rule]
+    if instances.propensity is not None:
+        instances = instances.filled(model.predict(instances))
     plain = metrics.value(instances, decisions=model.problem.solve(instances))
     marks = instances.origin.restore(instances.mark(model.pick(instances)), None)
     calibrated = metrics.value(instances, decisions=marks)
-    warned = [] if model.caution is None else [model.caution]
+    warned = [few_choices(model.problem, instances), model.caution]
+    warned = [words for words in warned if words is not None]
     if calibrated < plain - model.margin:
         warned.append(
             f"on this table the calibrated predictions are worth {calibrated:.4f}, less than the "

@@ -19,7 +19,7 @@ from outrule.cli.files import (
     places_in,
     warn_of_unseen,
 )
-from outrule.cli.talking import drawn, printable, waiting
+from outrule.cli.talking import drawn, printable, say, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
 
@@ -134,6 +134,7 @@ def _certify(
     key: bytes | None,
     previous: str | None = None,
 ) -> tuple[Model, Instances, Certificate]:
+    from outrule.problems.offers import few_choices
     from outrule.proof import certificate
 
     earlier = None if previous is None else _open_certificate(previous, key)
@@ -144,6 +145,8 @@ def _certify(
         found = certificate.certify(
             fitted, instances, confidence=confidence, max_weight=max_weight, previous=earlier
         )
+    if (words := few_choices(fitted.problem, instances)) is not None:
+        say(f"Warning: {words}", err=True)
     warn_of_unseen(fitted, instances)
     return fitted, instances, found
 
@@ -177,7 +180,9 @@ def values_table(answer: Answer, paper: Estimate | None = None, *, err: bool = F
     for name, label in LABELS.items():
         value = paper if name == "paper" else getattr(found, name)
         label += f" ({answer.name(found.best_rule_name)})" if name == "best_rule" else ""
-        if value is not None:
+        if name == "oracle" and value is None:  # not all outcomes are known
+            cells.append((label, "-", "-"))
+        elif value is not None:
             cells.append((label, write.plain(value.mean), write.interval(value._asdict())))
     title = f"{found.value.title} on held-out data"
     return drawn(("decisions by", title, f"{answer.confidence} interval"), cells, err=err)

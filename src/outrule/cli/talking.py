@@ -42,7 +42,9 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
     """
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* not seen in training")  # said once, in files.py
+            # Said once, by the commands themselves.
+            for words in ("not seen in training", "offer nothing to choose between"):
+                warnings.filterwarnings("ignore", f".* {words}")
             try:
                 yield
             finally:

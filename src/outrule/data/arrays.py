@@ -23,6 +23,7 @@ def read_arrays(
     weight: ArrayLike | None = None,
     cluster: ArrayLike | None = None,
     columns: Mapping[str, ArrayLike] | None = None,
+    propensity: ArrayLike | None = None,
     name: str = "predictions",
 ) -> dict[str, Any]:
     """The fields of Instances, from arrays of shape (n, m); the values are not yet checked."""
@@ -40,6 +41,7 @@ def read_arrays(
         "start": _same_shape(start, "start predictions", origin),
         "weight": _weights(weight, shape[0]),
         "cluster": _clusters(cluster, shape[0]),
+        "propensity": _propensity(propensity, origin),
     }
 
 
@@ -150,6 +152,13 @@ def _same_shape(values: ArrayLike | None, name: str, origin: ArrayOrigin) -> Flo
             "They must have the same shape."
         )
     return origin.gather(array)
+
+
+def _propensity(values: ArrayLike | None, origin: ArrayOrigin) -> Floats | None:
+    """One for each item, or a number for all of them."""
+    if values is not None and np.ndim(values) == 0:
+        values = np.full(origin.shape, numeric(values, "propensities"))
+    return _same_shape(values, "propensities", origin)
 
 
 def _weights(values: ArrayLike | None, n: int) -> Floats | None:

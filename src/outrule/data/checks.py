@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from outrule import threads
 from outrule.data.origin import Origin, TableOrigin, fault
+from outrule.data.propensities import no_outcome
 from outrule.errors import DataError, refuse_argument
 from outrule.types import Floats, Integers
 
@@ -66,8 +67,12 @@ def check_inside(
         return f"{name} is {word}"
 
     plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
-    other = "the row" if isinstance(origin, TableOrigin) else "mark the item as unavailable"
+    is_table = isinstance(origin, TableOrigin)
+    other = "the row" if is_table else "mark the item as unavailable"
     rest = f". {plural} must be finite: drop the instance, or {other}."
+    if name == "outcome" and np.isnan(values[bad[0]]):
+        n_nan = int(np.isnan(values).sum())
+        rest = no_outcome(n_nan, len(values), "rows" if is_table else "entries")
     if np.isfinite(values[bad[0]]):
         rest = (
             f", outside [{low:g}, {high:g}]. "

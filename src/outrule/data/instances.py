@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from outrule.data.arrays import read_arrays
 from outrule.data.checks import check_inside, check_offers, check_range, check_repeats, check_weight
 from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, TableOrigin, fault, place
+from outrule.data.propensities import check_propensity
 from outrule.data.view import View
-from outrule.errors import DataError, refuse_argument
+from outrule.errors import DataError, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks, computed_once
 
 
@@ -36,6 +37,10 @@ class Instances:
     cluster : array of shape (n,) or None
         Codes; instances of one cluster are one observation.
     origin : what came in, with every other column a rule may look at
+    propensity : array of shape (n_items_in_all,) or None
+        Where a log shows the outcomes of some items only: the probability that it shows this one.
+        The outcome is NaN where it is not known.
+    propensity_estimated : bool
     value_range : (low, high)
         What predictions and outcomes can be.
     """
@@ -49,6 +54,8 @@ class Instances:
     item_names: tuple[Any, ...] | None = None
     weight: Floats | None = None
     cluster: Integers | None = None
+    propensity: Floats | None = None
+    propensity_estimated: bool = False
     value_range: tuple[float, float] = (0.0, 1.0)
 
     @classmethod
@@ -62,6 +69,8 @@ class Instances:
         weight: ArrayLike | None = None,
         cluster: ArrayLike | None = None,
         columns: Mapping[str, ArrayLike] | None = None,
+        propensity: ArrayLike | None = None,
+        propensity_estimated: bool = False,
         value_range: tuple[float, float] = (0.0, 1.0),
     ) -> Instances:
         """Instances that offer (up to) the same m items.
@@ -77,6 +86,12 @@ class Instances:
         weight, cluster : array-like of shape (n,), optional
         columns : mapping from name to array-like of shape (n,) or (n, m), optional
             What rules may look at besides the predictions.
+        propensity : array-like of shape (n, m), or a number; optional
+            The probability that the outcome of this item is observed, given the instance; with it,
+            outcomes may be NaN where they are not known. NaN is allowed there too, 0 means that
+            the log could never show it.
+        propensity_estimated : bool
+            Whether propensities come from a model of the log, and not from what drew the choices.
 
         Examples
         --------
@@ -93,8 +108,11 @@ class Instances:
             weight=weight,
             cluster=cluster,
             columns=columns,
+            propensity=propensity,
         )
-        instances = cls(**fields, value_range=value_range)
+        instances = cls(
+            **fields, propensity_estimated=propensity_estimated, value_range=value_range
+        )
         instances.check_values()
         return instances
 
@@ -110,6 +128,9 @@ class Instances:
         start: str | None = None,
         weight: str | None = None,
         cluster: str | None = None,
+        propensity: str | float | None = None,
+        observed: str | None = None,
+        propensity_estimated: bool = False,
         value_range: tuple[float, float] = (0.0, 1.0),
     ) -> Instances:
         """Instances from a table with one row per item; arguments name its columns.
@@ -127,6 +148,11 @@ class Instances:
         item : what the item is, across instances (needed by multipliers, ``Fixed`` and per-item
             isotonic regression)
         weight, cluster : constant within an instance
+        propensity : the probability that the outcome of this row is observed, given the instance
+            A column, or a number for all rows. With it, outcomes may be null where they are not
+            known; no rule sees the column. See :meth:`from_arrays`.
+        observed : whether the outcome is known; it must agree with the nulls
+        propensity_estimated : bool, as for :meth:`from_arrays`
 
         Examples
         --------
@@ -139,7 +165,10 @@ class Instances:
         from outrule.data.tables import read_frame  # loads Polars, which arrays do not need
 
         value_range = check_range(value_range)
-        names = ColumnNames(instance, prediction, outcome, item, start, weight, cluster)
+        if propensity is not None and not isinstance(propensity, str):
+            propensity = check_number(propensity, "propensity", "Instances.from_table", 0, 1)
+        logged = (propensity, observed, propensity_estimated)
+        names = ColumnNames(instance, prediction, outcome, item, start, weight, cluster, *logged)
         instances = cls(**read_frame(frame, names), value_range=value_range)
         instances.check_values()
         return instances
@@ -191,6 +220,9 @@ class Instances:
         for name in ("prediction", "outcome", "offsets", "start", "codes", "weight", "cluster"):
             array = getattr(self, name)
             digest.update(name.encode() if array is None else np.ascontiguousarray(array).data)
+        if self.propensity is not None:
+            digest.update(b"estimated" if self.propensity_estimated else b"propensity")
+            digest.update(np.ascontiguousarray(self.propensity).data)
         if isinstance(self.origin, ArrayOrigin) and self.origin.available is not None:
             digest.update(np.packbits(self.origin.available).data)
         for name, column in self.origin.all_columns():
@@ -207,7 +239,16 @@ class Instances:
         for name in ("prediction", "outcome", "start"):
             values = getattr(self, name)
             if values is not None:
+                if name == "outcome" and self.propensity is not None:
+                    values = np.where(np.isnan(values), self.value_range[0], values)
                 check_inside(values, name, self.origin, self.offsets, self.value_range)
+        if self.propensity is not None:
+            if self.outcome is None:
+                raise refuse_argument("given", "propensity", "Instances", "left out: no outcomes")
+            check_propensity(self.propensity, self.observed, self.origin, self.offsets)
+        elif self.propensity_estimated:
+            expected = "False where there is no propensity"
+            raise refuse_argument(True, "propensity_estimated", "Instances", expected)
         if self.weight is not None:
             check_weight(self.weight, self.origin)
         if self.codes is not None:
@@ -219,10 +260,47 @@ class Instances:
         check_inside(self.prediction, "weight", self.origin, self.offsets, anything)
 
     def require_outcome(self, owner: str) -> Floats:
-        """The outcomes; an error where there are none."""
+        """The outcomes of all items; an error where they are not known."""
         if self.outcome is None:
             raise refuse_argument(None, "outcomes", owner, "given")
+        if self.propensity is not None:
+            raise DataError(
+                f"{owner} needs the outcomes of all items, and these instances have only those "
+                "that were observed: outrule.certify estimates from them."
+            )
         return self.outcome
+
+    def require_observed(self, owner: str) -> Floats:
+        """The outcomes, NaN where a log does not show them; an error where there are none."""
+        return self.require_outcome(owner) if self.outcome is None else self.outcome
+
+    @computed_once
+    def observed(self) -> Booleans:
+        """Which items have an outcome."""
+        assert self.outcome is not None
+        return ~np.isnan(self.outcome)
+
+    @computed_once
+    def upweight(self) -> Floats | None:
+        """How many items one with an outcome stands for, observed / propensity; None: all 1."""
+        if self.propensity is None:
+            return None
+        return np.divide(
+            1.0, self.propensity, out=np.zeros(len(self.propensity)), where=self.observed
+        )
+
+    def filled(self, base: Floats) -> Instances:
+        """Unbiased estimates in place of outcomes: ``base + upweight (outcome - base)``, flat.
+
+        ``base`` is what a model predicts that has not seen these outcomes; the nearer it is, the
+        less noisy they are (doubly robust). They can be outside of the value range. Instances that
+        have all outcomes are returned as they are.
+        """
+        if self.upweight is None or self.outcome is None:
+            return self
+        residual = np.where(self.observed, self.outcome - base, 0.0)
+        outcome = base + self.upweight * residual
+        return replace(self, outcome=outcome, propensity=None, propensity_estimated=False)
 
     def total_weight(self) -> float:
         """The sum of the weights, the same for any order of instances."""
@@ -281,6 +359,7 @@ class Instances:
             codes=None if self.codes is None else self.codes[flat],
             weight=None if self.weight is None else self.weight[chosen],
             cluster=None if self.cluster is None else self.cluster[chosen],
+            propensity=None if self.propensity is None else self.propensity[flat],
         )
 
     def slice(self, start: int, stop: int) -> Instances:
@@ -298,6 +377,7 @@ class Instances:
             codes=None if self.codes is None else self.codes[flat],
             weight=None if self.weight is None else self.weight[start:stop],
             cluster=None if self.cluster is None else self.cluster[start:stop],
+            propensity=None if self.propensity is None else self.propensity[flat],
         )
 
     def view(self) -> View:

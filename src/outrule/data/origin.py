@@ -180,6 +180,27 @@ class ColumnNames:
     start: str | None = None
     weight: str | None = None
     cluster: str | None = None
+    propensity: str | float | None = None  # a number: the same for all items
+    observed: str | None = None
+    propensity_estimated: bool = False
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The columns by what they are for, without those that are not named."""
+        roles = {role: name for role, name in vars(self).items() if role != "propensity_estimated"}
+        return {role: name for role, name in roles.items() if name and isinstance(name, str)}
+
+    @property
+    def hidden(self) -> list[str]:
+        """What is only known after the decision, so that no rule may see it."""
+        roles = self.roles
+        return [roles[role] for role in ("outcome", "propensity", "observed") if role in roles]
+
+    def before_decision(self) -> ColumnNames:
+        """The names without those of what is only known afterwards."""
+        return replace(
+            self, outcome=None, propensity=None, observed=None, propensity_estimated=False
+        )
 
 
 @dataclass(frozen=True, eq=False)

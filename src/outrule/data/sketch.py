@@ -90,7 +90,7 @@ def hash_all(instances: Instances) -> tuple[Hashes, Hashes, Hashes | None, Hashe
 
     Items may come in any order, and instances under any number.
     """
-    outcome = instances.require_outcome("a sketch")
+    outcome = instances.require_observed("a sketch")
     key = np.zeros(len(outcome), dtype=np.uint64)
     if instances.item_names is not None and instances.codes is not None:
         words = np.array([hash_text(name) for name in instances.item_names], dtype=np.uint64)

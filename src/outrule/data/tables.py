@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 
 from outrule.data.arrays import numeric
 from outrule.data.origin import ColumnNames, TableOrigin, fault, missing
+from outrule.data.propensities import check_observed, no_outcome
 from outrule.errors import DataError, refuse_argument
-from outrule.types import Floats, Integers
+from outrule.types import Booleans, Floats, Integers
 
 
 def read_frame(frame: Any, names: ColumnNames) -> dict[str, Any]:
@@ -27,37 +29,45 @@ def read_frame(frame: Any, names: ColumnNames) -> dict[str, Any]:
     ordered = table[rows]
     index = frame.index if library == "pandas" else None
     offsets = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=len(labels)))))
-    origin = TableOrigin(without(ordered, names.outcome), rows, labels, names, library, index)
+    origin = TableOrigin(without(ordered, *names.hidden), rows, labels, names, library, index)
     for role in ("prediction", "outcome", "start"):
-        _check_nulls(ordered, role, getattr(names, role), origin, offsets)
+        if role != "outcome" or names.propensity is None:
+            _check_nulls(ordered, role, getattr(names, role), origin, offsets)
+    outcome = _optional(ordered, names.outcome)
+    if names.observed is not None and outcome is not None:
+        check_observed(_flags(ordered, names.observed), outcome, origin, offsets)
     return {
         "prediction": _numbers(ordered, names.prediction),
         "offsets": offsets,
         "origin": origin,
-        "outcome": _optional(ordered, names.outcome),
+        "outcome": outcome,
         "start": _optional(ordered, names.start),
         "codes": None if item is None else item[rows].astype(np.int32),
         "item_names": item_names,
         "weight": _constant(_optional(ordered, names.weight), offsets, labels, names.weight),
         "cluster": _clusters(table, names.cluster, rows, offsets, labels),
+        "propensity": _propensity(ordered, names.propensity),
+        "propensity_estimated": names.propensity_estimated,
     }
 
 
-def without(table: pl.DataFrame, name: str | None) -> pl.DataFrame:
-    """The table without a column; ``drop`` would take ``*`` or ``^x$`` for a pattern."""
-    return pl.DataFrame([column for column in table.get_columns() if column.name != name])
+def without(table: pl.DataFrame, *names: str | None) -> pl.DataFrame:
+    """The table without some columns; ``drop`` would take ``*`` or ``^x$`` for a pattern."""
+    return pl.DataFrame([column for column in table.get_columns() if column.name not in names])
 
 
 def _find(names: ColumnNames, columns: list[str]) -> ColumnNames:
     """The names as strings; every column must exist, and the outcome have no other role."""
     text: dict[str, Any] = {
-        role: None if name is None else str(name) for role, name in vars(names).items()
+        role: None if name is None else str(name)
+        for role, name in vars(names).items()
+        if role != "propensity_estimated" and not isinstance(name, float)
     }
     for role, name in text.items():
         required = role in ("instance", "prediction")
         if (required or name is not None) and name not in columns:
             raise DataError(f"the {role} {missing(name, columns)}")
-    found = ColumnNames(**text)
+    found = replace(names, **text)
     outcome = text.pop("outcome")
     if outcome is not None and outcome in text.values():
         expected = "a column that no other argument names"
@@ -167,6 +177,8 @@ def _check_nulls(
         null = _column(table, name).is_null().arg_true().to_numpy().astype(np.int64)
         plural = "Start predictions" if role == "start" else f"{role.capitalize()}s"
         rest = f". {plural} must be finite: drop the instance, or the row."
+        if role == "outcome":
+            rest = no_outcome(len(null), len(table), "rows")
         raise fault(f"{role} is null", rest, null, origin, offsets)
 
 
@@ -180,6 +192,18 @@ def _numbers(table: Any, name: str) -> Floats:
 
 def _optional(table: Any, name: str | None) -> Floats | None:
     return None if name is None else _numbers(table, name)
+
+
+def _propensity(table: Any, given: str | float | None) -> Floats | None:
+    return np.full(len(table), given) if isinstance(given, float) else _optional(table, given)
+
+
+def _flags(table: Any, name: str) -> Booleans:
+    """A column of true and false, or of ones and zeros."""
+    values = _numbers(table, name)
+    if not np.isin(values, (0.0, 1.0)).all():
+        raise DataError(f"column {name!r} must hold true or false in every row.")
+    return np.asarray(values == 1.0)
 
 
 def _constant(

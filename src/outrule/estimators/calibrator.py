@@ -26,13 +26,15 @@ from outrule.data.instances import Instances, as_instances
 from outrule.errors import refuse_argument
 from outrule.estimators.display import Shown
 from outrule.estimators.frames import restore
-from outrule.model import codec
+from outrule.model import codec, exploring
+from outrule.model.exploring import Exploration
 from outrule.model.features import feature_names
 from outrule.model.fitting import check_batchwise, first_batch, fit_model, next_batch
 from outrule.model.model import Model
 from outrule.model.settings import OWNER, Settings
 from outrule.model.value import Value
 from outrule.problems.contract import Problem
+from outrule.problems.offers import few_choices
 from outrule.rules.rules import Rule, check_rules
 from outrule.types import Floats
 
@@ -168,6 +170,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         settings = self.settings()
         instances = self._training_data(predictions, outcomes, available, sample_weight)
         self.model_ = fit_model(settings, instances, feature_names(predictions))
+        if (words := few_choices(settings.problem, instances)) is not None:
+            warnings.warn(words, stacklevel=3)
         if self.model_.unfinished is not None:
             warnings.warn(self.model_.unfinished, ConvergenceWarning, stacklevel=3)
         return self
@@ -221,6 +225,57 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         return restore(instances.origin.restore(marks, False), predictions)
 
     @threads.as_asked
+    def explore(
+        self,
+        predictions: ArrayLike | Instances,
+        *,
+        share: float = 0.05,
+        random_state: int = 0,
+        over: str = "uniform",
+        available: ArrayLike | None = None,
+    ) -> Exploration:
+        """Decisions of which a share is random, with the probability of every item.
+
+        Log ``propensity`` with the outcomes of what was chosen: then rules can be compared, and
+        models fitted and certified, on that log. The draw depends on the seed and on the name of
+        the instance in its table (for arrays, its number), not on what else is decided with it.
+
+        Parameters
+        ----------
+        predictions, available : as for :meth:`decide`
+        share : float in (0, 1]
+            Of the decisions that are drawn at random.
+        random_state : int
+        over : "uniform" or "rules"
+            What is drawn: any of the largest decisions (best action, top k, complete assignments
+            and matchings; for other problems one of the rivals' decisions or our own), or one of
+            the decisions of the rules, plain and isotonic. The latter loses less, and explores
+            just what a certificate needs.
+
+        Returns
+        -------
+        Exploration(chosen, propensity, cost); the first two as :meth:`decide` returns decisions,
+        ``cost`` is the value per instance that exploring is expected to lose
+
+        Examples
+        --------
+        >>> import outrule
+        >>> data = outrule.worlds.two_arms(1_000, seed=0, epsilon=0.3)
+        >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)])
+        >>> explored = calibrator.fit(*data).explore(data[0], share=0.2)
+        >>> explored.propensity[0], round(explored.cost, 3)
+        (array([0.1, 0.9]), 0.03)
+        """
+        instances = self._fitted().instances(predictions, None, available)
+        chosen, propensity, cost = exploring.explore(
+            self.model_, instances, share, random_state, over
+        )
+        marks = restore(instances.origin.restore(chosen, False), predictions)
+        return Exploration(
+            marks, restore(instances.origin.restore(propensity, np.nan), predictions), cost
+        )
+
+    @threads.as_asked
     def score(
         self,
         predictions: ArrayLike | Instances,
@@ -231,6 +286,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     ) -> float:
         """The mean value of the decisions: larger is better."""
         instances = self._fitted().instances(predictions, outcomes, available, sample_weight)
+        if instances.propensity is not None:
+            instances = instances.filled(self.model_.predict(instances))
         outcome = instances.require_outcome(f"{OWNER}.score")
         marks = instances.mark(self.model_.pick(instances))
         values = np.add.reduceat(outcome * marks, instances.offsets[:-1])

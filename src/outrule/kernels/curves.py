@@ -287,6 +287,7 @@ def weigh(
     outcome: Floats,
     offsets: Integers,
     weight: Floats,
+    upweight: Floats,
     frozen: Flags,
     edges: Floats,
     values: Floats,
@@ -294,11 +295,13 @@ def weigh(
 ) -> None:
     """Write every item's weighted residual and weight into ``values`` (n_items, 2), and its level.
 
-    Frozen items have weight zero.
+    An item has the weight of its instance times its own ``upweight``, if there is one (else the
+    array is empty). Frozen items have weight zero.
     """
     for i in range(len(offsets) - 1):
         for j in range(offsets[i], offsets[i + 1]):
             own = 0.0 if len(frozen) and frozen[j] else weight[i]
+            own = own * upweight[j] if len(upweight) else own
             values[j, 0], values[j, 1] = own * (outcome[j] - prediction[j]), own
             levels[j] = level_of(edges, prediction[j])
 
@@ -374,6 +377,7 @@ def move_along(
     points: Floats,
     weight: Floats,
     left_out: Floats,
+    upweight: Floats,
     frozen: Flags,
     simplex: bool,
     edges: Floats,
@@ -382,8 +386,8 @@ def move_along(
 ) -> tuple[float, float]:
     """One patch as :func:`patch_curves` applies it, to the items of ``picks`` (k, n).
 
-    Values and levels follow. Returns by how much the squared error fell, once with each of the
-    two weights of the instances.
+    Values, as :func:`weigh` wrote them, and levels follow. Returns by how much the squared error
+    fell, once with each of the two weights of the instances.
     """
     room, old = np.empty(longest(offsets)), np.empty(longest(offsets))
     fall, fall_left_out = 0.0, 0.0
@@ -402,16 +406,18 @@ def move_along(
                 touched = True
                 if not simplex:
                     after = prediction[place]
-                    total += (after - before) * (2.0 * outcome[place] - before - after)
-                    values[place, 0] = weight[i] * (outcome[place] - after)
+                    fallen = (after - before) * (2.0 * outcome[place] - before - after)
+                    total += fallen * upweight[place] if len(upweight) else fallen
+                    values[place, 0] = values[place, 1] * (outcome[place] - after)
                     levels[place] = level_of(edges, after)
         if simplex and touched:
             project_simplex(prediction, frozen, start, stop, room)
             for j in range(start, stop):
                 before, after = old[j - start], prediction[j]
                 if after != before:
-                    total += (after - before) * (2.0 * outcome[j] - before - after)
-                    values[j, 0] = weight[i] * (outcome[j] - after)
+                    fallen = (after - before) * (2.0 * outcome[j] - before - after)
+                    total += fallen * upweight[j] if len(upweight) else fallen
+                    values[j, 0] = values[j, 1] * (outcome[j] - after)
                     levels[j] = level_of(edges, after)
         fall += weight[i] * total
         fall_left_out += left_out[i] * total

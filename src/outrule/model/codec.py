@@ -75,6 +75,7 @@ ItemCurves = tuple[tuple[str | bool | int | float | dict[str, str] | None, Numbe
 MOST_MEMBERS = 1 << 10
 MOST_POINTS = 255
 MOST_ROUNDS = 1 << 17
+MOST_KAPPA = 1e3
 MOST_TEXT = 4_000_000  # characters of all expressions together, as in a spec
 
 
@@ -159,6 +160,7 @@ class ModelFile(BaseModel):
     members: Annotated[tuple[MemberFile, ...], Field(max_length=MOST_MEMBERS)] = ()
     training_data: tuple[str, ...]
     seen: tuple[SketchFile, SketchFile, SketchFile | None, SketchFile | None] | None = None
+    kappa: Annotated[float, Field(ge=0, le=MOST_KAPPA)] | None = None
 
     @model_validator(mode="after")
     def _parts_belong_together(self) -> Self:
@@ -257,7 +259,7 @@ def describe(model: Model) -> dict[str, Any]:
         "k": model.k,
         "n_items": model.n_items,
         "value_range": list(model.value_range),
-        "columns": None if model.columns is None else asdict(model.columns),
+        "columns": None if model.columns is None else _columns(model.columns),
         "feature_names": _plain(model.feature_names),
         "has_start": model.has_start,
         "status": model.status.value,
@@ -275,7 +277,14 @@ def describe(model: Model) -> dict[str, Any]:
         ],
         "training_data": list(model.fingerprints),
         "seen": [None if one is None else SketchFile.of(one) for one in model.seen or ()] or None,
+        **({} if model.kappa is None else {"kappa": model.kappa}),
     }
+
+
+def _columns(names: ColumnNames) -> dict[str, Any]:
+    """The columns; what only logs of chosen items have, where it is given."""
+    logged = ("propensity", "observed", "propensity_estimated")
+    return {role: name for role, name in asdict(names).items() if name or role not in logged}
 
 
 def _item_curves(fitted: FittedIsotonic) -> list[Any]:
@@ -340,7 +349,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
             name: getattr(file, name)
             for name in (
                 *("tolerance", "k", "value_range", "n_items", "feature_names", "columns"),
-                *("has_start", "patches", "history", "status", "weight_seen"),
+                *("has_start", "patches", "history", "status", "weight_seen", "kappa"),
             )
         },
     )

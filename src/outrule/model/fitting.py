@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from outrule import theory
-from outrule.calibration.audit import Part, prepare, reach_and_sensitivity
+from outrule.calibration.audit import Part, part_of, reach_and_sensitivity
 from outrule.calibration.check import PrivateReuse, Reuse
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.curves import Member, given_start
@@ -20,10 +20,13 @@ from outrule.data.instances import Instances
 from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, column_names, n_items
 from outrule.model.settings import OWNER, Settings, epsilon_fault
+from outrule.problems.offers import check_choices
+from outrule.rules.decisions import decide_all, distinct
 from outrule.rules.rules import Rule
 from outrule.types import Floats
 
 Names = tuple[str, ...] | None
+MOST_KAPPA, KAPPA_QUANTILE = 8.0, 0.99
 
 
 def fit_model(settings: Settings, instances: Instances, feature_names: Names = None) -> Model:
@@ -36,6 +39,7 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
     if isinstance(settings.start, Isotonic):
         frozen = settings.problem.lay(instances).per_item.get("frozen")
         ready = replace(ready, start=settings.start.cross_fit(instances, generator, frozen))
+    ready = ready.estimated()
     source, validation = open_source(
         ready.instances,
         ready.start,
@@ -56,6 +60,7 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
         status=boosted.status,
         rule_values=source.values()[: len(settings.rules)],
         weight_seen=source.weight,
+        kappa=choose_kappa(instances, ready.start),
     ).remember(instances)
 
 
@@ -63,7 +68,8 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
     """A model after one round on its first batch, which also fits the isotonic curves."""
     check_training(settings, instances)
     blank = _blank(settings, instances, feature_names)
-    ready = _prepare(blank, instances, settings.generator)
+    ready = _prepare(blank, instances, settings.generator).estimated()
+    blank = replace(blank, kappa=choose_kappa(instances, ready.start))
     if settings.epsilon is None:
         blank = replace(blank, tolerance=_fresh(blank, ready).supported_tolerance())
     return _one_round(replace(blank, members=ready.members), settings, instances, ready)
@@ -71,8 +77,12 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
 
 def next_batch(model: Model, settings: Settings, instances: Instances) -> Model:
     """The model after one more round; check, step and seed are those of these settings."""
-    instances.require_outcome(OWNER)
-    ready = _Ready(instances, model.tests, model.start_of(instances), model.members)
+    instances.require_observed(OWNER)
+    check_choices(settings.problem, instances)
+    estimated = instances
+    if instances.propensity is not None:
+        estimated = instances.filled(model.predict(instances))
+    ready = _Ready(estimated, model.tests, model.start_of(instances), model.members)
     return _one_round(model, settings, instances, ready)
 
 
@@ -117,10 +127,14 @@ def check_batchwise(settings: Settings) -> None:
 
 def check_training(settings: Settings, instances: Instances) -> None:
     """Raise for data that these settings cannot be fitted on."""
-    instances.require_outcome(OWNER)
+    instances.require_observed(OWNER)
+    if instances.propensity is not None and isinstance(settings.check, PrivateReuse):
+        expected = "Reuse(...) or FreshBatches(...) for outcomes of chosen items only"
+        raise refuse_argument(settings.check, "check", OWNER, expected)
     if isinstance(settings.start, Isotonic) and instances.start is not None:
         raise DataError("the instances have start predictions, and start= is given: choose one.")
     settings.problem.check_data(instances)
+    check_choices(settings.problem, instances)
     k = settings.problem.lay(instances).k
     fault = epsilon_fault(settings.epsilon, k, instances.value_range)
     if fault is not None:
@@ -151,6 +165,15 @@ class _Ready:
     members: tuple[Member, ...] = ()
     part: Part | None = None
 
+    def estimated(self) -> _Ready:
+        """With estimates of the outcomes that were not observed, by the start of the loop."""
+        if self.instances.propensity is None:
+            return self
+        filled, part = self.instances.filled(self.start), self.part
+        if part is not None:
+            part = part_of(filled, part.layout, part.picks, part.of_rule)
+        return replace(self, instances=filled, part=part)
+
 
 def _prepare(blank: Model, instances: Instances, generator: np.random.Generator) -> _Ready:
     """Cross-fit all that is fitted on the same data as it is used for."""
@@ -164,10 +187,26 @@ def _prepare(blank: Model, instances: Instances, generator: np.random.Generator)
     ready = _Ready(carrier, settings.rules + rivals, blank.start_of(instances))
     if not isinstance(start, CrossFit):
         return ready
-    part = prepare(carrier, settings.problem, ready.tests)
+    layout = settings.problem.lay(carrier)
+    decisions = distinct(decide_all(ready.tests, carrier, settings.problem, layout))
+    part = part_of(carrier, layout, *decisions)
     given = given_start(instances)
     members, first = start.fit(part, settings.problem, given, fold, generator)
     return replace(ready, start=first, members=members, part=part)
+
+
+def choose_kappa(instances: Instances, start: Floats) -> float | None:
+    """How far predictions may reduce the noise of a certificate on logs; None for full outcomes.
+
+    A certificate trusts them up to ``kappa * propensity``: enough for nearly all items, and the
+    less the smaller its declared range.
+    """
+    if instances.propensity is None:
+        return None
+    low, high = instances.value_range
+    known = instances.propensity > 0
+    ratios = (start[known] - low) / (high - low) / instances.propensity[known]
+    return min(float(np.quantile(ratios, KAPPA_QUANTILE)), MOST_KAPPA)
 
 
 def _plan(model: Model) -> LoopSettings:

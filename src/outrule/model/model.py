@@ -52,6 +52,7 @@ class Model:
     weight_seen: float
     fingerprints: tuple[str, ...]  # of the training data
     seen: Seen | None  # by which their instances are recognised; None in files of older versions
+    kappa: float | None = None  # of logged feedback: see proof/logged.py
 
     @property
     def problem(self) -> Problem:

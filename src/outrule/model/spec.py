@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from outrule.data.instances import Instances
@@ -70,11 +70,11 @@ class Spec:
         outcome : bool
             False where the outcome is not known, or must not be.
         """
-        names = self.columns if outcome else replace(self.columns, outcome=None)
+        names = self.columns if outcome else self.columns.before_decision()
         known = _names(frame)
         if known is not None:
-            roles = [(f"[data] {role}", name) for role, name in asdict(names).items() if name]
-            visible = [name for name in known if name != self.columns.outcome]
+            roles = [(f"[data] {role}", name) for role, name in names.roles.items()]
+            visible = [name for name in known if name not in self.columns.hidden]
             self._check_columns(roles, known, [*visible, "prediction"])
         return Instances.from_table(frame, **asdict(names), value_range=self.value_range)
 

@@ -110,6 +110,11 @@ class _DataSection(Section):
     start: String | None = Field(None, description="a string")
     weight: String | None = Field(None, description="a string")
     cluster: String | None = Field(None, description="a string")
+    propensity: String | Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="a column, or a number above 0 and up to 1"
+    )
+    observed: String | None = Field(None, description="a string")
+    propensity_estimated: bool = Field(False, description="true or false")
     value_range: Annotated[
         list[float],
         Field(min_length=2, max_length=2, description="a list [low, high] of two numbers"),
@@ -220,6 +225,9 @@ def _data(path: str, content: Any) -> tuple[ColumnNames, tuple[float, float]]:
     for role, name in section.items():
         if role != "outcome" and name == section["outcome"]:
             raise DataError(f"{where}: {role!r} and 'outcome' name the same column.")
+    for role in ("observed", "propensity_estimated"):
+        if section[role] and section["propensity"] is None:
+            raise DataError(f"{where}: {role!r} is given without 'propensity'.")
     with found_in(where):
         return ColumnNames(**section), check_range(value_range)
 

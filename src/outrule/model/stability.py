@@ -86,6 +86,8 @@ def stability(
     if model.fingerprints != (training.fingerprint,):
         raise DataError("these are not the instances that fit has seen. Give those, all of them.")
     compared = training if held_out is None else model.instances(held_out)
+    if compared.propensity is not None:
+        compared = compared.filled(model.predict(compared))
     compared.require_outcome("stability")
     n_jobs = getattr(calibrator, "n_jobs", None)
     threads.check_jobs(n_jobs, OWNER)

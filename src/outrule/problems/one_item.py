@@ -135,7 +135,7 @@ class Rejection(Classification):
         frozen, constant = self._frozen(instances), 1.0 - self.cost
         for name in ("prediction", "outcome", "start"):
             values = getattr(instances, name)
-            bad = False if values is None else frozen & (np.abs(values - constant) > 1e-9)
+            bad = False if values is None else frozen & ~(np.abs(values - constant) <= 1e-9)
             if np.any(bad):
                 words = f"{name} of the reject item is {values[np.argmax(bad)]:g}"
                 rest = f". It must be 1 - cost = {constant:g}: see Rejection.with_reject."

@@ -25,6 +25,7 @@ RIVALS = {
     "plain": "the plain optimiser on the original predictions",
     "isotonic": "isotonic regression",
 }
+LEAST_EFFECTIVE = 100
 ANSWERS = {"pass": "Yes", "inconclusive": "Not yet", "fail": "No"}
 
 
@@ -83,6 +84,8 @@ class Answer:
         """What the verdict means."""
         found = self.certificate
         sure, margin = f"With {self.confidence} confidence", self._amount(found.margin)
+        if found.propensity_estimated:
+            sure += ", if these propensities are right"
         if found.verdict == "pass":
             rivals = f"{self._every}, {RIVALS['plain']} and {RIVALS['isotonic']}"
             words = f"{sure}, {OURS} is at least as good as {rivals}, minus at most {margin}."
@@ -94,12 +97,48 @@ class Answer:
                 "Nothing can be certified before the largest possible "
                 f"{self._size} is declared, because rare large ones could change everything."
             )
+        if self._no_support:
+            return f"no support: {self._never_shown}. No number of such instances would decide it."
         opened = [name for name, verdict in found.verdicts.items() if verdict == "inconclusive"]
         words = listed([self._every if name == "rules" else RIVALS[name] for name in opened])
         return (
             f"There is too little data to say whether {OURS} is at least as good as {words}, "
             f"minus at most {margin}."
         )
+
+    @property
+    def _no_support(self) -> bool:
+        """Whether what the log could never show is enough to keep the verdict open."""
+        found = self.certificate.unsupported
+        open_ = self.certificate.verdict == "inconclusive"
+        return open_ and found is not None and found.worst > self.certificate.margin
+
+    @property
+    def _never_shown(self) -> str:
+        found = self.certificate.unsupported
+        assert found is not None
+        items = f" (most often {listed([repr(item) for item in found.items])})" * bool(found.items)
+        one = "item" if found.share == 1 else "items"
+        return (
+            f"the log could never show {found.share:.2g} {one} per {self.instance}{items} by which "
+            f"our decisions and those of {self.name(found.rival)} differ, and their worst outcomes "
+            f"would cost {self._amount(found.worst, 2)}"
+        )
+
+    @property
+    def feedback(self) -> str | None:
+        """What the log of a certificate on chosen items could show; None for all outcomes."""
+        found = self.certificate
+        if found.effective_n is None or found.largest_weight is None:
+            return None
+        words = (
+            f"outcomes of chosen items only, worth about {found.effective_n:,.0f} "
+            f"{plural(found.unit)} (effective sample size); the heaviest has "
+            f"{100 * found.largest_weight:.2g} % of the weight"
+        )
+        if found.unsupported is not None and found.unsupported.share > 0 and not self._no_support:
+            words += f"; {self._never_shown}"
+        return words
 
     @property
     def against(self) -> list[Line]:
@@ -183,7 +222,22 @@ class Answer:
 
     @property
     def warning(self) -> str | None:
-        """What to mind about the margin: none where the verdict does not hang on it."""
+        """What to mind about the margin and the log, if anything."""
+        return " ".join(filter(None, (self._margin_warning, self._log_warning))) or None
+
+    @property
+    def _log_warning(self) -> str | None:
+        size = self.certificate.effective_n
+        if size is None or size >= LEAST_EFFECTIVE:
+            return None
+        return (
+            f"The observed outcomes are worth only about {size:.0f} {plural(self.certificate.unit)}"
+            ": few choices of the log were those that are judged here. Explore more."
+        )
+
+    @property
+    def _margin_warning(self) -> str | None:
+        """None where the verdict does not hang on the margin."""
         found, stake = self.certificate, self._stake
         if found.verdict == "fail" or found.gap_lower >= 0 or found.margin <= stake[0]:
             return None
@@ -207,7 +261,7 @@ class Answer:
         """What to do now."""
         found = self.certificate
         if found.verdict == "pass":
-            if self.warning is None:
+            if self._margin_warning is None:
                 return f"Next: deploy {OURS}, and certify it again on later data."
             return (
                 "Next: before you deploy, fit with an epsilon below "
@@ -223,6 +277,11 @@ class Answer:
                 f"Next: set max_weight to the largest possible {self._size}, and certify again. "
                 f"The largest seen is {found.heaviest:g}; if that is the largest possible, the "
                 f"verdict is {found.if_declared}.{self._alike}"
+            )
+        if self._no_support:
+            return (
+                "Next: explore over the rules' own decisions (explore with over='rules', outrule "
+                "decide --explore SHARE --explore-over rules), and certify on that log."
             )
         return f"Next: {self._wanted}."
 
@@ -276,6 +335,7 @@ class Answer:
             f"{count(found.n_observations, found.unit)}{self._added}; closest rival: "
             f"{self.name(found.closest_rival)}",
             self.margin,
+            *([self.feedback] if self.feedback else []),
             *([self.warning] if self.warning else []),
             *found.notes,
             self.next_step,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,9 +18,11 @@ from outrule.errors import check_number
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
+from outrule.problems.offers import check_choices, few_choices
 from outrule.proof.answer import RIVALS
-from outrule.proof.confidence import Estimate, Observations, Range, student
+from outrule.proof.confidence import Bets, Estimate, Observations, Range, student
 from outrule.proof.continuation import continued
+from outrule.proof.logged import Log
 from outrule.proof.novelty import check_new, find_groups, notes_of
 from outrule.proof.statement import (
     FORMAT,
@@ -27,6 +30,7 @@ from outrule.proof.statement import (
     Look,
     Promise,
     RivalResult,
+    Support,
     Verdict,
     ViolationResult,
     weakest,
@@ -82,7 +86,10 @@ def certify(
         max_weight = check_number(max_weight, "max_weight", "certify", 0)
     model = model_of(calibrator, "certify")
     instances = model.instances(predictions, outcomes, available, sample_weight)
-    instances.require_outcome("certify")
+    instances.require_observed("certify")
+    check_choices(model.problem, instances)
+    if (words := few_choices(model.problem, instances)) is not None:
+        warnings.warn(words, stacklevel=2)
     facts = check_new(model, instances)
     n_jobs = getattr(calibrator, "n_jobs", None)
     threads.check_jobs(n_jobs, "DecisionCalibrator")
@@ -106,6 +113,7 @@ class _Versus(NamedTuple):
     approximate: Estimate
     needed: int | None
     lags: bool  # the data speak for the rival
+    support: Support | None
 
 
 class _Evaluation:
@@ -123,9 +131,10 @@ class _Evaluation:
         self.confidence, self.max_weight = float(confidence), max_weight
         self.problem: Problem = model.problem
         self.layout: Layout = self.problem.lay(instances)
-        self.outcome = instances.require_outcome("certify")
         self.before = instances.prediction
         self.after = model.predict(instances)
+        self.log = Log.of(model, instances, self.layout, self.after)
+        self.outcome = instances.filled(self.after).require_outcome("certify")
         self.residuals = self.outcome - self.before, self.outcome - self.after
         self.plain, self.calibrated = self.picks(self.before), self.picks(self.after)
         self.isotonic = self.picks(
@@ -155,15 +164,26 @@ class _Evaluation:
 
     def value(self, picks: Picks) -> tuple[Estimate, Estimate]:
         """Valid and approximate intervals of the value of decisions."""
-        bets = self.observations.bets(self.total(self.outcome, picks), self.ends)
-        return bets.interval(self.delta / 2), bets.approximate(self.delta)
+        if self.log is None:
+            bets = self.observations.bets(self.total(self.outcome, picks), self.ends)
+        else:
+            bets = self.log.worth(self.instances.mark(picks), self.observations)
+        return bets.interval(self.delta / 2), bets.approximate(self.delta, self.ends)
+
+    def difference(self, picks: Picks) -> Bets:
+        """The bets on how much more our decisions are worth than these."""
+        if self.log is None:
+            theirs = self.total(self.outcome, picks)
+            return self.observations.bets(self.ours - theirs, self.apart)
+        ours, theirs_too = self.instances.mark(self.calibrated), self.instances.mark(picks)
+        return self.log.difference(ours, theirs_too, self.observations)
 
     def versus(self, name: str, picks: Picks, tolerated: float) -> _Versus:
         """Judge a rival; it makes the verdict fail if it is better by more than ``tolerated``."""
         theirs = self.total(self.outcome, picks)
-        bets = self.observations.bets(self.ours - theirs, self.apart)
+        bets = self.difference(picks)
         difference, lower = bets.interval(self.shared), bets.lower(self.delta)
-        near = bets.approximate(self.delta)
+        near = bets.approximate(self.delta, self.apart)
         evidence = bets.evidence_below(-tolerated, self.shared)
         worse = tolerated == 0 and (near.upper < 0 or bets.upper(self.delta / 2) < 0)
         found: Verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
@@ -176,7 +196,11 @@ class _Evaluation:
             needed = bets.needed(level, delta)
         stated: Verdict = found if self.observations.declared else "inconclusive"
         result = RivalResult(name, self.observations.mean(theirs), difference, lower, stated)
-        return _Versus(result, found, evidence, near, needed, lags)
+        support = None
+        if self.log is not None:
+            ours, marks = self.instances.mark(self.calibrated), self.instances.mark(picks)
+            support = self.log.support(shown_name(name), ours, marks, self.observations)
+        return _Versus(result, found, evidence, near, needed, lags, support)
 
     def violation(self, test: str, before: Picks, after: Picks) -> ViolationResult:
         low, high = self.instances.value_range
@@ -190,6 +214,8 @@ class _Evaluation:
 
     def squared_error(self, prediction: Floats) -> float:
         squares = (self.outcome - prediction) ** 2
+        if self.log is not None:
+            squares = self.log.squares(prediction)
         return self.observations.mean(np.add.reduceat(squares, self.layout.offsets[:-1]))
 
     def promise(self, prediction: Floats, picks: Picks) -> Promise:
@@ -252,9 +278,11 @@ class _Evaluation:
             "calibrated": self.value(self.calibrated),
             "isotonic": self.value(self.isotonic),
             "best_rule": best,
-            "oracle": self.value(self.picks(self.outcome)),
         }
-        gain = observations.bets(self.ours - self.worth_of_plain, self.apart)
+        oracle = self.value(self.picks(self.outcome)) if self.log is None else None
+        shown = values if oracle is None else values | {"oracle": oracle}
+        bounds: dict[str, Any] = {"oracle": None} | {name: one[0] for name, one in shown.items()}
+        gain = self.difference(self.plain)
         lowest = min(row.approximate.lower for row in every)
         return Certificate(
             verdict=weakest(verdicts.values()),
@@ -275,12 +303,12 @@ class _Evaluation:
             max_weight=self.max_weight,
             heaviest=float(observations.total.max()),
             improvement=gain.interval(self.delta / 2),
-            **{name: valid for name, (valid, _) in values.items()},
+            **bounds,
             best_rule_name=model.rules[model.best_rule].name,
             approximate={
                 "gap": near.approximate._replace(lower=lowest),
                 "improvement": others[0].approximate,
-                **{name: approximate for name, (_, approximate) in values.items()},
+                **{name: approximate for name, (_, approximate) in shown.items()},
             },
             squared_error_before=self.squared_error(self.before),
             squared_error_after=self.squared_error(self.after),
@@ -295,7 +323,21 @@ class _Evaluation:
             model=fingerprint(model),
             library=outrule.__version__,
             format=FORMAT,
+            **self.feedback(every),
         )
+
+    def feedback(self, rivals: list[_Versus]) -> dict[str, Any]:
+        """What a log of chosen items could show."""
+        if self.log is None:
+            return {}
+        theirs = [row.support for row in rivals if row.support is not None]
+        ours = self.instances.mark(self.calibrated)
+        return {
+            "feedback": "logged",
+            "propensity_estimated": self.instances.propensity_estimated,
+            **self.log.sizes(ours, self.observations),
+            "unsupported": max(theirs, key=lambda support: support.share),
+        }
 
 
 def needed(
@@ -321,6 +363,11 @@ def unit_of(model: Model, instances: Instances) -> str:
     names = column_names(instances)
     word = "" if names is None or names.cluster is None else str(names.cluster)
     return word if word.isalpha() and word.islower() else "cluster"
+
+
+def shown_name(rival: str) -> str:
+    """The name of a rule, or what plain and isotonic are called."""
+    return RIVALS.get(rival, rival)
 
 
 def name_of_rival(number: int, model: Model) -> str:

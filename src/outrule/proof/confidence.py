@@ -105,7 +105,21 @@ class Observations:
         weight = self.total / self.largest
         value = np.clip(self.of(values - ends.low) / (ends.width * self.largest), 0.0, weight)
         stake = stakes(value, weight, self.planned)
-        return Bets(self.of(values), self.total, value, weight, stake, ends)
+        rest = weight - value
+        return Bets(self.of(values), self.total, value, rest, weight, stake, stake, ends)
+
+    def bets_from_both_sides(self, low: Floats, middle: Floats, high: Floats, ends: Range) -> Bets:
+        """The same for estimates: ``low`` is never below the range, and ``high`` never above it.
+
+        All three have the mean in question; what they exceed the range by at the other end is
+        neither cut off nor declared. Bounds from below bet on ``low``, those from above on
+        ``high``, and the mean is that of ``middle``.
+        """
+        weight, unit = self.total / self.largest, ends.width * self.largest
+        value = np.maximum(self.of(low - ends.low) / unit, 0.0)
+        rest = np.maximum(self.of(ends.high - high) / unit, 0.0)
+        stake, rest_stake = (stakes(side, weight, self.planned) for side in (value, rest))
+        return Bets(self.of(middle), self.total, value, rest, weight, stake, rest_stake, ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +129,10 @@ class Bets:
     sums: Floats  # D
     total: Floats  # W
     value: Floats  # D as the bets take it: from 0 to ``weight``
+    rest: Floats  # the same from the other end, for bounds from above
     weight: Floats  # W as the bets take it: from 0 to 1
     stake: Floats
+    rest_stake: Floats
     ends: Range
 
     @property
@@ -130,8 +146,7 @@ class Bets:
 
     def upper(self, delta: float) -> float:
         """An upper bound that holds with probability 1 - delta."""
-        rest = self.weight - self.value
-        found = lower_bound(rest, self.weight, self.stake, -math.log(delta))
+        found = lower_bound(self.rest, self.weight, self.rest_stake, -math.log(delta))
         return self.ends.high - self.ends.width * found
 
     def interval(self, delta: float) -> Estimate:
@@ -141,12 +156,12 @@ class Bets:
     def evidence_below(self, level: float, delta: float) -> float:
         """The e-value against "the mean is at least ``level``", stopped at 1 / delta."""
         s = min(max((self.ends.high - level) / self.ends.width, 0.0), 1.0)
-        rest = self.weight - self.value
-        return math.exp(evidence(rest, self.weight, self.stake, s, -math.log(delta)))
+        log_level = -math.log(delta)
+        return math.exp(evidence(self.rest, self.weight, self.rest_stake, s, log_level))
 
-    def approximate(self, delta: float) -> Estimate:
-        """The cluster-robust interval: see :func:`student`."""
-        return student(self.sums, self.total, self.ends, delta)
+    def approximate(self, delta: float, ends: Range | None = None) -> Estimate:
+        """The cluster-robust interval, within ``ends``: see :func:`student`."""
+        return student(self.sums, self.total, ends or self.ends, delta)
 
     def needed(self, level: float, delta: float) -> int | None:
         """About how many observations would show on which side of ``level`` the mean is.
@@ -155,7 +170,7 @@ class Bets:
         """
         value, weight, s = self.value, self.weight, (level - self.ends.low) / self.ends.width
         if (value - s * weight).sum() < 0:
-            value, s = weight - value, 1 - s
+            value, s = self.rest, 1 - s
         if not 0 < s < 1 or len(value) < 2:
             return None
         gain = float((value - s * weight).mean())

@@ -7,28 +7,38 @@ bound, and not against one just above it.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from outrule.data.instances import Instances
 from outrule.model.model import Model
 from outrule.proof.confidence import Estimate
-from outrule.proof.statement import Certificate, RivalResult
+from outrule.proof.statement import Certificate, RivalResult, Support
 from outrule.types import Booleans, Floats, Integers
+
+
+class Sums(NamedTuple):
+    """Sums of outcomes, or of estimates: for bounds from below, for the mean, and from above."""
+
+    low: Floats
+    middle: Floats
+    high: Floats
 
 
 class Recount:
     """Sums and bounds with one entry per observation, in the order of the bets."""
 
-    def __init__(
-        self, model: Model, instances: Instances, outcome: Floats, certificate: Certificate
-    ):
-        self.outcome, self.instance = outcome, instances.instance
+    def __init__(self, model: Model, instances: Instances, after: Floats, certificate: Certificate):
+        self.instances, self.instance = instances, instances.instance
+        self.logged = instances.propensity is not None
         self.delta, self.shares = 1 - certificate.confidence, len(model.rules) + 2
         self._set_ranges(model, instances)
+        self.columns = Sums(*self._estimates(after))
+        self.outcome = self.columns.middle
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
         looks = [look.n_instances for look in certificate.earlier]
         self._put_in_order(_ranks(instances), weight, looks)
@@ -62,14 +72,72 @@ class Recount:
         self.planned = np.array([min(c for c in self.counts if c > i) for i in range(self.n)])
 
     def _set_ranges(self, model: Model, instances: Instances) -> None:
+        """Of values and differences; those of the bets are wider where outcomes are estimates."""
         low, high = instances.value_range
-        self.unit, self.margin = unit_of_rounding(low, high), float(model.epsilon)
-        self.base, self.ends = low, (0.0, high - low)
+        self.unit, self.span = unit_of_rounding(low, high), high - low
+        self.margin, self.kappa = float(model.epsilon), 0.0
+        if self.logged and not np.isnan(instances.propensity).any():  # type: ignore[arg-type]
+            self.kappa = 4.0 if model.kappa is None else model.kappa
+        slack = self.kappa * self.span
+        self.base, self.ends = low, (0.0, self.span)
+        self.bet_ends = (-slack, self.span + slack)
         if not model.problem.exactly_one:
             k = max(model.k, model.problem.lay(instances).k)
             self.base, self.ends = 0.0, (k * min(low, 0.0), k * max(high, 0.0))
-        one = self.ends[1] - self.ends[0]
-        self.apart = (-one, one)
+            self.bet_ends = (k * min(low - slack, 0.0), k * max(high + slack, 0.0))
+        one, other = self.ends[1] - self.ends[0], self.bet_ends[1] - self.bet_ends[0]
+        self.apart, self.bet_apart = (-one, one), (-other, other)
+
+    def _estimates(self, after: Floats) -> list[Floats]:
+        """Base plus outcome minus base over propensity, for three bases; or the outcomes."""
+        y, q = self.instances.outcome, self.instances.propensity
+        assert y is not None
+        if q is None:
+            return [y, y, y]
+        low, high = self.instances.value_range
+        seen = y == y
+        near = self.kappa * self.span * np.where(q > 0, q, 0.0)
+        bases = np.minimum(after, near + low), after, np.maximum(after, high - near)
+        return [np.where(seen, base + (y - base) / np.where(seen, q, 1), base) for base in bases]
+
+    def squared_error(self, prediction: Floats) -> float:
+        y, q = self.instances.outcome, self.instances.propensity
+        assert y is not None
+        squares = (y - prediction) ** 2
+        return self.mean(self.sums(squares if q is None else np.nan_to_num(squares / q)))
+
+    def feedback(
+        self, ours: Booleans, rivals: dict[str, Booleans], claimed: Support | None
+    ) -> dict[str, Any]:
+        """What the log could show; for full outcomes that is all."""
+        q, y = self.instances.propensity, self.instances.outcome
+        names = ("propensity_estimated", "effective_n", "largest_weight", "unsupported")
+        if q is None or y is None:
+            return {"feedback": "full", **dict(zip(names, (False, None, None, None), strict=True))}
+        taken = ours & (y == y)
+        weights = self.sums(np.where(taken, 1 / np.where(taken, q, 1), 0.0))
+        whole = float(weights.sum())
+        size, largest = 0.0, 1.0
+        if whole > 0:
+            size, largest = whole / float((weights**2).sum()) * whole, float(weights.max()) / whole
+        never = {name: (ours != theirs) & (q == 0) for name, theirs in rivals.items()}
+        shares = {name: self.mean(self.sums(marks * 1.0)) for name, marks in never.items()}
+        first = max(shares, key=shares.__getitem__)
+        if claimed is not None and math.isclose(shares.get(claimed.rival, -1), shares[first]):
+            first = claimed.rival
+        share, items = shares[first], self._frequent(never[first])
+        support = {"rival": first, "share": share, "worst": share * self.span, "items": items}
+        found = (self.instances.propensity_estimated, size, largest, support)
+        return {"feedback": "logged", **dict(zip(names, found, strict=True))}
+
+    def _frequent(self, marks: Booleans) -> list[str]:
+        """The three items that are marked most often, by their numbers where that is equal."""
+        item, names = self.instances.item, self.instances.names_of_items
+        if item is None or names is None:
+            return []
+        counts = Counter(item[marks].tolist())
+        order = sorted(counts, key=lambda code: (-counts[code], code))
+        return [str(names[code]) for code in order[:3]]
 
     def per_observation(self, per_instance: Floats) -> Floats:
         total = np.zeros(self.n + 1)
@@ -80,9 +148,14 @@ class Recount:
         per_instance = np.bincount(self.instance, weights=per_item)
         return self.per_observation(np.asarray(per_instance, dtype=np.float64))
 
-    def value(self, marks: Booleans) -> Floats:
+    def value(self, marks: Booleans) -> Sums:
         """Values above ``base`` per instance."""
-        return self.sums((self.outcome - self.base) * marks)
+        return Sums(*(self.sums((column - self.base) * marks) for column in self.columns))
+
+    def difference(self, ours: Booleans, theirs: Booleans) -> Sums:
+        """How much more our decisions are worth: what only we take, minus what only they take."""
+        more, less = self.value(ours & ~theirs), self.value(theirs & ~ours)
+        return Sums(more.low - less.high, more.middle - less.middle, more.high - less.low)
 
     def mean(self, observed: Floats) -> float:
         return float(observed.sum() / self.weight.sum())
@@ -90,25 +163,25 @@ class Recount:
     def promise(self, prediction: Floats, marks: Booleans) -> dict[str, float]:
         return {
             "predicted": self.mean(self.sums(prediction * marks)),
-            "realised": self.base + self.mean(self.value(marks)),
+            "realised": self.base + self.mean(self.value(marks).middle),
         }
 
     def worth(self, marks: Booleans, claimed: Sequence[float]) -> list[float]:
         hint = [number - self.base for number in claimed]
-        found = self.interval(self.value(marks), *self.ends, self.delta / 2, hint)
+        found = self.interval(self.value(marks), *self.bet_ends, self.delta / 2, hint)
         return [self.base + number for number in found]
 
     def roughly(self, marks: Booleans) -> list[float]:
-        found = self.student(self.value(marks), *self.ends, self.delta)
+        found = self.student(self.value(marks).middle, *self.ends, self.delta)
         return [self.base + number for number in found]
 
     def interval(
-        self, observed: Floats, low: float, high: float, delta: float, claimed: Sequence[float]
+        self, observed: Sums, low: float, high: float, delta: float, claimed: Sequence[float]
     ) -> list[float]:
         """Mean and bounds by betting; a claimed bound is returned if it is one."""
-        lower = self.lower(observed, low, high, delta, claimed[1])
-        upper = -self.lower(-observed, -high, -low, delta, -claimed[2])
-        return [self.mean(observed), lower, upper]
+        lower = self.lower(observed.low, low, high, delta, claimed[1])
+        upper = -self.lower(-observed.high, -high, -low, delta, -claimed[2])
+        return [self.mean(observed.middle), lower, upper]
 
     def lower(
         self, observed: Floats, low: float, high: float, delta: float, claimed: float
@@ -144,15 +217,16 @@ class Recount:
         tolerated: float,
     ) -> dict[str, Any]:
         """All that is said of one rival, and what the verdict takes from it."""
-        observed = self.value(ours) - self.value(theirs)
+        observed = self.difference(ours, theirs)
         delta, shared = self.delta, self.delta / self.shares
         stated = Estimate(math.nan, math.nan, math.nan) if claim is None else claim.difference
-        difference = self.interval(observed, *self.apart, shared, stated)
-        lower = self.lower(observed, *self.apart, delta, math.nan if claim is None else claim.lower)
-        near, one = self.student(observed, *self.apart, delta), self.apart[1]
-        against = _Game(self, -observed, -one, one, shared)
+        difference = self.interval(observed, *self.bet_apart, shared, stated)
+        hint = math.nan if claim is None else claim.lower
+        lower = self.lower(observed.low, *self.bet_apart, delta, hint)
+        near, one = self.student(observed.middle, *self.apart, delta), self.bet_apart[1]
+        against = _Game(self, -observed.high, -one, one, shared)
         evidence = against.stopped((tolerated + one) / (2 * one))
-        half = _Game(self, -observed, -one, one, delta / 2)
+        half = _Game(self, -observed.high, -one, one, delta / 2)
         worse = tolerated == 0 and (near[2] < 0 or half.wins(0.5))
         verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
         if evidence >= 1:
@@ -165,7 +239,7 @@ class Recount:
         return {
             "result": {
                 "name": name,
-                "value": self.base + self.mean(self.value(theirs)),
+                "value": self.base + self.mean(self.value(theirs).middle),
                 "difference": difference,
                 "lower": lower,
                 "verdict": verdict if self.declared else "inconclusive",
@@ -203,12 +277,13 @@ class Recount:
         near = [rival for rival in rivals if rival["mean"] <= lowest + 1e-9 * self.unit]
         return min(near, key=lambda rival: abs(rival["approximate"][2] - upper))
 
-    def needed(self, observed: Floats, level: float, delta: float) -> int | None:
+    def needed(self, both: Sums, level: float, delta: float) -> int | None:
         """The n at which the second-order growth of the capital reaches 1 / delta."""
-        above = observed - level * self.weight
-        one, gain = self.apart[1], abs(above.mean())
-        room = one + level if above.sum() >= 0 else one - level
-        if self.n < 2 or room <= 0 or room >= 2 * one or gain == 0:
+        one, observed, sign = self.bet_apart[1], both.low, 1
+        if (observed - level * self.weight).sum() < 0:
+            observed, sign = both.high, -1
+        gain, room = sign * float((observed - level * self.weight).mean()), one + sign * level
+        if self.n < 2 or room <= 0 or room >= 2 * one or gain <= 0:
             return None
         variance = float(((observed - self.mean(observed) * self.weight) ** 2).mean())
         cap, goal = 0.9 / (room * self.largest), math.log(1 / delta)
@@ -234,7 +309,9 @@ class _Game:
     def __init__(self, data: Recount, observed: Floats, low: float, high: float, delta: float):
         self.goal, most = math.log(1 / delta), data.largest
         self.w = data.weight / most
-        self.d = np.minimum(np.maximum(observed / most - low * self.w, 0) / (high - low), self.w)
+        self.d = np.maximum(observed / most - low * self.w, 0) / (high - low)
+        if not data.logged:
+            self.d = np.minimum(self.d, self.w)
         seen = np.arange(len(self.d))
         d, w, dd, dw, ww = (
             np.append(0.0, np.cumsum(part)[:-1])

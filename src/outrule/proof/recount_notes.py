@@ -48,7 +48,7 @@ def _hashes(instances: Instances) -> list[list[int]]:
     names, items = instances.names_of_items, instances.item
     keys = {code: _text(name) for code, name in enumerate(names)} if type(names) is tuple else {}
     codes = [0] * len(instances.prediction) if items is None else items.tolist()
-    columns = (instances.prediction.tolist(), instances.require_outcome("verify").tolist())
+    columns = (instances.prediction.tolist(), instances.require_observed("verify").tolist())
     for i, item, *numbers in zip(instances.instance.tolist(), codes, *columns, strict=True):
         key = keys.get(item, item)
         for total, number in zip(totals, numbers, strict=True):

@@ -70,6 +70,22 @@ class Look:
 
 
 @dataclass(frozen=True)
+class Support:
+    """What a log could never show, of the items by which our decisions and a rival's differ.
+
+    ``share`` is how many such items there are per instance. They get their worst outcome in the
+    bounds, which can cost up to ``worst`` per instance. ``items`` are the most frequent ones.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    rival: str
+    share: float
+    worst: float
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What held-out data say of a model; all values per instance, in the caller's units.
 
@@ -102,6 +118,13 @@ class Certificate:
         ``verdict`` and the bounds hold for all of them together: it does no harm to look, and to go
         on only if the verdict was not decided.
     notes : what to mind of the data: instances seen by fit, copies, clusters that are not named
+    feedback : "full", or "logged" where only some outcomes were observed
+        Then means are doubly robust estimates, and bounds hold at finite n whatever the
+        propensities, if these are right; ``oracle`` is None, as it cannot be known.
+    propensity_estimated : whether the propensities are estimates themselves
+    effective_n : how many instances with all outcomes the observed ones are worth, about
+    largest_weight : the share of the heaviest instance in the value of our decisions
+    unsupported : Support; what the log could never show, for the rival with the most of it
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -129,7 +152,7 @@ class Certificate:
     isotonic: Estimate
     best_rule: Estimate
     best_rule_name: str
-    oracle: Estimate
+    oracle: Estimate | None
     approximate: dict[str, Estimate]
     squared_error_before: float
     squared_error_after: float
@@ -144,6 +167,11 @@ class Certificate:
     model: str
     library: str
     format: int
+    feedback: Literal["full", "logged"] = "full"
+    propensity_estimated: bool = False
+    effective_n: float | None = None
+    largest_weight: float | None = None
+    unsupported: Support | None = None
 
     @property
     def more(self) -> int | None:

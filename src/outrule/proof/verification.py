@@ -87,19 +87,20 @@ class _Decisions:
     plain: Booleans
     calibrated: Booleans
     isotonic: Booleans
-    oracle: Booleans
+    oracle: Booleans | None  # unknown where not all outcomes are
 
 
 def _derive(model: Model, instances: Instances, certificate: Certificate) -> dict[str, Any]:
     """Every entry of the certificate but the fingerprint of the model."""
-    outcome = instances.require_outcome("verify")
+    instances.require_observed("verify")
+    decided = _decide_again(model, instances)
     try:
-        data = Recount(model, instances, outcome, certificate)
+        data = Recount(model, instances, decided.after, certificate)
     except ValueError as error:
         raise CertificateError(f"{error}.") from None
-    decided = _decide_again(model, instances, outcome)
     rivals = _rivals(model, data, decided, certificate)
     before, after = instances.prediction, decided.after
+    gained = data.outcome * decided.calibrated - data.outcome * decided.plain
     return {
         **_conclusion(data, rivals, certificate),
         **_closest(model, data, rivals, certificate),
@@ -113,8 +114,8 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         "value": vars(model.settings.value),
         "max_weight": certificate.max_weight,
         "heaviest": float(data.weight.max()),
-        "squared_error_before": data.mean(data.sums((outcome - before) ** 2)),
-        "squared_error_after": data.mean(data.sums((outcome - after) ** 2)),
+        "squared_error_before": data.squared_error(before),
+        "squared_error_after": data.squared_error(after),
         "promise_before": data.promise(before, decided.plain),
         "promise_after": data.promise(after, decided.calibrated),
         "rules": [rival["result"] for rival in rivals[:-2]],
@@ -124,20 +125,33 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         "library": certificate.library,
         "format": FORMAT,
         "earlier": _earlier(model, instances, data, certificate),
-        "notes": _notes(model, instances, outcome * decided.calibrated - outcome * decided.plain),
+        "notes": _notes(model, instances, gained),
+        **data.feedback(decided.calibrated, _named(model, decided), certificate.unsupported),
     }
 
 
-def _decide_again(model: Model, instances: Instances, outcome: Floats) -> _Decisions:
+def _named(model: Model, decided: _Decisions) -> dict[str, Booleans]:
+    """The decisions of all rivals by the names that a certificate shows."""
+    others = "the plain optimiser on the original predictions", "isotonic regression"
+    names = [*(rule.name for rule in model.rules), *others]
+    return dict(zip(names, [*decided.rules, decided.plain, decided.isotonic], strict=True))
+
+
+def _decide_again(model: Model, instances: Instances) -> _Decisions:
     layout = model.problem.lay(instances)
     tests = [_decisions(model, test, instances, layout) for test in model.tests]
     after = _replayed(model, instances, tests, layout)
     smoothed = model.isotonic.apply(instances, layout.per_item.get("frozen"))
     optima = [
         _optimum(model, instances, weights, layout)
-        for weights in (instances.prediction, after, smoothed, outcome)
+        for weights in (instances.prediction, after, smoothed)
     ]
-    return _Decisions(after, tests[: len(model.rules)], *optima)
+    plain, calibrated, isotonic = optima
+    oracle = None
+    if instances.propensity is None and instances.outcome is not None:
+        oracle = _optimum(model, instances, instances.outcome, layout)
+    rules = tests[: len(model.rules)]
+    return _Decisions(after, rules, plain, calibrated, isotonic, oracle)
 
 
 def _rivals(
@@ -204,17 +218,25 @@ def _values(
     """The values of all decisions, by betting and approximately."""
     best = int(np.argmax(model.rule_values))
     values = {name: getattr(decided, name) for name in ("plain", "calibrated", "isotonic")}
-    values |= {"best_rule": decided.rules[best], "oracle": decided.oracle}
-    gain = data.value(decided.calibrated) - data.value(decided.plain)
+    values["best_rule"] = decided.rules[best]
+    if decided.oracle is not None:
+        values["oracle"] = decided.oracle
+    gain = data.difference(decided.calibrated, decided.plain)
     near = data.nearest(rivals, certificate.approximate.get("gap"))
     lowest = min(rival["approximate"][1] for rival in rivals)
     return {
-        "improvement": data.interval(gain, *data.apart, data.delta / 2, certificate.improvement),
-        **{name: data.worth(marks, getattr(certificate, name)) for name, marks in values.items()},
+        "improvement": data.interval(
+            gain, *data.bet_apart, data.delta / 2, certificate.improvement
+        ),
+        "oracle": None,
+        **{
+            name: data.worth(marks, getattr(certificate, name) or (math.nan,) * 3)
+            for name, marks in values.items()
+        },
         "best_rule_name": model.rules[best].name,
         "approximate": {
             "gap": [near["mean"], lowest, near["approximate"][2]],
-            "improvement": data.student(gain, *data.apart, data.delta),
+            "improvement": data.student(gain.middle, *data.apart, data.delta),
             **{name: data.roughly(marks) for name, marks in values.items()},
         },
     }

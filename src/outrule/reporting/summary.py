@@ -128,6 +128,7 @@ def of_certificate(
         "values": [
             {"name": name, "label": LABELS[name], **_interval(getattr(certificate, name))}
             for name in VALUES
+            if getattr(certificate, name) is not None
         ],
         "rules": [_rival(result) for result in certificate.rules],
         "rivals": [
@@ -192,7 +193,8 @@ def _interval(estimate: Estimate) -> dict[str, float]:
 def _verdict(certificate: Certificate) -> dict[str, Any]:
     names = "verdict verdicts if_declared epsilon margin margin_share confidence gap gap_lower"
     names += " closest_rival closest_rule needed more n_instances n_observations unit max_weight"
-    names += " heaviest best_rule_name notes"
+    names += " heaviest best_rule_name notes feedback propensity_estimated effective_n"
+    names += " largest_weight"
     return {
         **{name: getattr(certificate, name) for name in names.split()},
         "verdicts": dict(certificate.verdicts),
@@ -230,7 +232,7 @@ def _rival(result: RivalResult) -> dict[str, Any]:
 def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]:
     sizes, origin = np.diff(instances.offsets), instances.origin
     roles = column_names(instances)
-    named = {} if roles is None else {role: name for role, name in vars(roles).items() if name}
+    named = {} if roles is None else roles.roles
     shown: list[Any] = []
     if isinstance(origin, TableOrigin):
         shown = [name for name in origin.frame.columns if name not in named.values()]

@@ -1,0 +1,175 @@
+"""Outcomes only for what was chosen: fits on a log vs on all outcomes, and the certificate's bounds.
+
+    python benchmarks/logs.py [--cases NAME ...] [--seeds 3] [--holdouts 1000]
+
+The real cases of compare.py, whose outcomes are all known, as a log would show them: a simulated
+logger, who knows more than the base model, chooses by a softmax of a noisy score (the mean of
+prediction and outcome, plus noise), with a propensity of at least 0.02; the outcomes of all else in
+the calibration part are hidden. *Full*
+is fitted on all outcomes, *log* on the log with its propensities, *ignored* on the same outcomes
+as if all had been equally likely to be seen. Values and the largest violation are those of all
+outcomes of the test part; the form reader's are per image.
+
+Then the discrete world of bounds.py, where the truth is known: how often ``gap_lower`` of logged
+certificates is below the true gap, and its mean distance, beside certificates that see all
+outcomes. Same seeds, same figures on every machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from bounds import N_ACTIONS, DiscreteWorld
+from cases import CASES, Data
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+import outrule
+
+HERE = Path(__file__).parent
+REAL = ("coupon", "flights", "escalate", "forms")
+LEAST, SHARPNESS, NOISE = 0.02, 4.0, 0.3
+N_DIGITS = 10
+Floats = NDArray[np.float64]
+
+
+def softmax(score: Floats, offered: NDArray[np.bool_]) -> Floats:
+    """Probabilities of the offered items, of at least LEAST each."""
+    weight = np.where(offered, np.exp(SHARPNESS * (score - score.max(axis=1, keepdims=True))), 0.0)
+    share = weight / weight.sum(axis=1, keepdims=True)
+    return np.where(offered, LEAST + share * (1 - LEAST * offered.sum(axis=1, keepdims=True)), 0.0)
+
+
+def choose(odds: Floats, generator: np.random.Generator) -> NDArray[np.bool_]:
+    """One column of every row, with these probabilities."""
+    column = (generator.random((len(odds), 1)) < odds.cumsum(axis=1)).argmax(axis=1)
+    return np.arange(odds.shape[1]) == column[:, None]
+
+
+def logged(instances: outrule.Instances, name: str, seed: int) -> outrule.Instances:
+    """The instances as a log of chosen items shows them."""
+    generator = np.random.default_rng([seed, REAL.index(name) if name in REAL else 9])
+    wide = instances.origin.spread(instances.prediction)
+    offered = ~np.isnan(wide)
+    known = (wide + instances.origin.spread(instances.outcome)) / 2
+    noisy = np.nan_to_num(known) + NOISE * generator.normal(size=wide.shape)
+    if name == "forms":
+        odds, seen = one_of_ten_assignments(noisy, generator)
+    else:
+        odds = softmax(noisy, offered)
+        seen = choose(odds, generator)
+    if name == "escalate":  # what the expert costs is always known
+        odds[:, -1], seen[:, -1] = 1.0, True
+    gather = instances.origin.gather
+    outcome = np.where(gather(seen), instances.outcome, np.nan)
+    found = replace(instances, outcome=outcome, propensity=gather(odds))
+    found.check_values()
+    return found
+
+
+def one_of_ten_assignments(
+    noisy: Floats, generator: np.random.Generator
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """The best assignment of digits to images, or all digits moved on by 1 to 9."""
+    n = len(noisy)
+    best = outrule.Assignment(N_DIGITS, N_DIGITS).solve(np.clip(noisy, 1e-9, None))
+    best = best.reshape(n, N_DIGITS, N_DIGITS)
+    moved = np.stack([np.roll(best, shift, axis=2) for shift in range(N_DIGITS)], axis=1)
+    score = (moved * noisy.reshape(n, 1, N_DIGITS, N_DIGITS)).sum(axis=(2, 3)) / N_DIGITS
+    odds = softmax(score, np.ones(score.shape, dtype=bool))
+    one = choose(odds, generator)
+    flat = moved.reshape(n, N_DIGITS, -1)
+    return (odds[:, :, None] * flat).sum(axis=1), (one[:, :, None] & flat).any(axis=1)
+
+
+def ignored(log: outrule.Instances) -> outrule.Instances:
+    """As if every outcome had been equally likely to be observed."""
+    assert log.propensity is not None
+    same = np.where(log.observed, log.observed.mean(), np.nan)
+    return replace(log, propensity=same)
+
+
+def compare(data: Data, name: str, seed: int) -> list[tuple[str, float, float, float]]:
+    """Value, largest violation and tolerance of each fit, on all outcomes of the test part."""
+    log, rows = logged(data.calibration, name, seed), []
+    per = N_DIGITS if name == "forms" else 1
+    for kind, training in (("full", data.calibration), ("log", log), ("ignored", ignored(log))):
+        fitted = outrule.DecisionCalibrator(data.problem, data.rules).fit(training)
+        found = outrule.metrics.violations(
+            data.problem, data.rules, data.test, calibrated=fitted.predict(data.test)
+        )
+        value = outrule.metrics.value(data.test, decisions=fitted.decide(data.test))
+        worst = max(map(abs, found.values()))
+        rows.append((kind, value / per, worst / per, fitted.tolerance_ / per))
+    return rows
+
+
+def table(names: list[str], seeds: int, cache: Path) -> None:
+    print("| case | base model | fitted on | value | difference to full | violation | tolerance |")
+    print("|---|---|---|---|---|---|---|", flush=True)
+    for name in names:
+        for model in CASES[name].models:
+            found = []
+            for seed in range(seeds):
+                found.append(compare(CASES[name].load(model, seed, cache), name, seed))
+            for number, (kind, *_) in enumerate(found[0]):
+                value, worst, tolerance = np.mean([run[number][1:] for run in found], axis=0)
+                off = np.array([run[number][1] - run[0][1] for run in found])
+                error = f" ± {off.std(ddof=1) / np.sqrt(seeds):.4f}" if seeds > 1 and number else ""
+                print(
+                    f"| {name} | {model} | {kind} | {value:.4f} | {off.mean():+.4f}{error} "
+                    f"| {worst:.4f} | {tolerance:.4f} |",
+                    flush=True,
+                )
+
+
+def coverage(n: int, holdouts: int) -> None:
+    """Logged certificates beside those that see all outcomes of the same hold-outs."""
+    world = DiscreteWorld.make(seed=0)
+    rules = (
+        *(outrule.Fixed(action) for action in range(N_ACTIONS)),
+        outrule.Multiplier([1.3, 1.1, 0.9, 0.7], name="tilt"),
+        outrule.Multiplier([0.0, 1.0, 1.0, 1.0], name="never the first"),
+    )
+    training = logged(world.draw(2_000, "instances", np.random.default_rng(1)), "world", 0)
+    calibrator = outrule.DecisionCalibrator(
+        outrule.BestAction(), rules, epsilon=0.1, start=None, rivals=()
+    ).fit(training)
+    truth = world.true_differences(calibrator, "instances").min()
+    bounds = []
+    for number in range(holdouts):
+        full = world.draw(n, "instances", np.random.default_rng([number, n]))
+        pair = (full, logged(full, "world", number + 1))
+        bounds.append([outrule.certify(calibrator, data).gap_lower for data in pair])
+    held = (np.array(bounds) <= truth).mean(axis=0)
+    far = truth - np.mean(bounds, axis=0)
+    for kind, share, distance in zip(("full", "log"), held, far, strict=True):
+        ratio = f"{distance / far[0]:.2f}"
+        print(f"| {n:,} | {kind} | {100 * share:.1f} % | {distance:.4f} | {ratio} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", nargs="*", choices=REAL, default=REAL, metavar="NAME")
+    parser.add_argument("--seeds", type=int, default=3, help="splits")
+    parser.add_argument("--holdouts", type=int, default=1_000)
+    parser.add_argument("--cache", type=Path, default=HERE / ".cache")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    if options.cases:
+        table(options.cases, options.seeds, options.cache)
+    if options.holdouts:
+        print("| instances | outcomes | gap_lower holds | below the truth by | times full |")
+        print("|---|---|---|---|---|", flush=True)
+        for n in (2_000, 20_000):
+            coverage(n, options.holdouts)
+
+
+if __name__ == "__main__":
+    main()

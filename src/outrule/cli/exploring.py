@@ -1,0 +1,53 @@
+"""`outrule decide --explore`: random decisions in known proportions, and their propensities."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from outrule.cli.screening import Answers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from outrule import Instances
+    from outrule.model.exploring import Exploration
+    from outrule.model.model import Model
+
+PROPENSITY = "propensity"
+
+
+class Over(StrEnum):
+    UNIFORM, RULES = "uniform", "rules"
+
+
+class Explorer:
+    """Explores, and remembers with which probabilities."""
+
+    def __init__(self, model: Model, share: float, seed: int, over: Over):
+        self.model, self.share, self.seed, self.over = model, share, seed, over
+        self.found: dict[int, tuple[Instances, Exploration]] = {}  # by the id of the instances
+
+    def decide(self, instances: Instances) -> NDArray[Any]:
+        from outrule.model.exploring import explore
+
+        explored = explore(self.model, instances, self.share, self.seed, self.over.value)
+        self.found[id(instances)] = (instances, explored)
+        return explored.chosen  # type: ignore[no-any-return] # flat marks
+
+    def propensities(self, answers: Answers) -> Answers:
+        """What to add to the answered rows; instances that were not explored were certain."""
+        columns = []
+        for instances, marks in zip(answers.instances, answers.columns, strict=True):
+            if id(instances) in self.found:
+                flat = self.found[id(instances)][1].propensity
+                columns.append(instances.origin.restore(flat, None))
+            else:
+                columns.append(marks.cast(float))
+        return Answers(answers.rows, columns, answers.instances)
+
+    @property
+    def cost(self) -> float:
+        """The value per explored instance that exploring is expected to lose."""
+        sizes = [(len(instances), one.cost) for instances, one in self.found.values()]
+        return sum(n * cost for n, cost in sizes) / sum(n for n, _ in sizes)

@@ -1,0 +1,141 @@
+"""Decisions of which a known share is random, so that their log can be learnt from."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outrule.calibration.rivals import OnIsotonic, Plain
+from outrule.data.instances import Instances
+from outrule.data.origin import TableOrigin
+from outrule.errors import check_number, refuse_argument
+from outrule.model.model import Model
+from outrule.problems.contract import Layout, Problem
+from outrule.problems.matchings import Assignment, GreedyMatching, Matching
+from outrule.problems.matroids import TopK
+from outrule.rules.decisions import decide_all, expand
+from outrule.types import Booleans, Floats, Integers
+
+WAYS = ("uniform", "rules")
+OWNER = "explore"
+
+
+class Exploration(NamedTuple):
+    """Decisions, the probability with which each item was to be chosen, and what that costs.
+
+    ``cost`` is how much value per instance exploring is expected to lose, by the calibrated
+    predictions.
+    """
+
+    chosen: Any
+    propensity: Any
+    cost: float
+
+
+def explore(
+    model: Model, instances: Instances, share: float, random_state: int, over: str
+) -> Exploration:
+    """Flat marks and propensities: see ``DecisionCalibrator.explore``."""
+    check_number(share, "share", OWNER, 0, 1)
+    check_number(random_state, "random_state", OWNER, 0, low_open=False, integer=True)
+    if over not in WAYS:
+        raise refuse_argument(over, "over", OWNER, "'uniform' or 'rules'")
+    layout, calibrated = model.problem.lay(instances), model.predict(instances)
+    best = instances.mark(model.problem.pick_on_threads(calibrated, layout))
+    draws = _draws(instances, random_state)
+    random = draws[:, 0] < share * 2.0**53
+    odds = _uniform_odds(model.problem, instances, layout) if over == "uniform" else None
+    if odds is None:
+        drawn, odds = _mixture(model, instances, layout, draws[:, 1], best, over)
+    else:
+        weights = _random_weights(instances, random_state, random)
+        drawn = instances.mark(model.problem.pick_on_threads(weights, layout))
+    chosen = np.where(random[instances.instance], drawn, best)
+    propensity = (1 - share) * best + share * odds
+    cost = share * float(((best - odds) * calibrated).sum() / len(instances))
+    return Exploration(chosen, propensity, cost)
+
+
+def _draws(instances: Instances, seed: int) -> Integers:
+    """Two random numbers below 2**53 for every instance, by its name and the seed alone."""
+    origin = instances.origin
+    if isinstance(origin, TableOrigin):
+        names = origin.labels.to_list()
+    else:
+        numbers = getattr(origin, "numbers", None)
+        names = list(range(len(instances))) if numbers is None else numbers.tolist()
+    digests = b"".join(
+        hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=16).digest() for name in names
+    )
+    return (np.frombuffer(digests, dtype="<u8").reshape(-1, 2) >> np.uint64(11)).astype(np.int64)
+
+
+def _random_weights(instances: Instances, seed: int, which: Booleans) -> Floats:
+    """Independent weights in (0, 1] for the items of these instances; of the others all 1.
+
+    The optimum of independent weights is uniform over the largest decisions wherever they can all
+    be turned into each other by renaming: subsets of k items, assignments, complete matchings.
+    """
+    weights, starts = np.ones(len(instances.prediction)), instances.offsets
+    draws = _draws(instances, seed)
+    for i in np.flatnonzero(which).tolist():
+        generator = np.random.default_rng(draws[i])
+        weights[starts[i] : starts[i + 1]] = 1.0 - generator.random(starts[i + 1] - starts[i])
+    return weights
+
+
+def _uniform_odds(problem: Problem, instances: Instances, layout: Layout) -> Floats | None:
+    """The probability of every item in a uniformly drawn largest decision; None if not known."""
+    sizes = np.diff(instances.offsets)
+    if problem.exactly_one:
+        odds = 1 / sizes
+    elif type(problem) is TopK:
+        odds = np.minimum(problem.k, sizes) / sizes
+    elif isinstance(problem, Assignment):
+        rows, columns = layout.per_instance["n_rows"], layout.per_instance["n_columns"]
+        if (sizes != rows * columns).any() or _repeats(instances, layout, "row", "column"):
+            return None
+        odds = 1 / np.maximum(rows, columns)
+    elif isinstance(problem, Matching) and not isinstance(problem, GreedyMatching):
+        nodes = layout.per_instance["n_nodes"]
+        if (sizes != nodes * (nodes - 1) // 2).any() or _repeats(instances, layout, "u", "v"):
+            return None
+        odds = 1 / np.where(nodes % 2, nodes, nodes - 1)
+    else:
+        return None
+    return np.asarray(odds[instances.instance], dtype=np.float64)
+
+
+def _repeats(instances: Instances, layout: Layout, one: str, other: str) -> bool:
+    """Whether an instance offers the same pair twice; then others are missing."""
+    pair = np.stack((layout.column(one), layout.column(other))).astype(np.int64)
+    if one == "u":  # an edge has no direction
+        pair = np.sort(pair, axis=0)
+    keys = np.stack((instances.instance, *pair))
+    return bool(len(np.unique(keys, axis=1)[0]) < keys.shape[1])
+
+
+def _mixture(
+    model: Model,
+    instances: Instances,
+    layout: Layout,
+    draws: Integers,
+    best: Booleans,
+    over: str,
+) -> tuple[Booleans, Floats]:
+    """One of the rivals' decisions, and the probability of every item.
+
+    Where no uniform draw is known, the optimiser's own decision is one of the list.
+    """
+    tests = (*model.rules, Plain(), OnIsotonic(model.isotonic))
+    decisions = decide_all(tests, instances, model.problem, layout)
+    n_ways = len(tests) + (over == "uniform")
+    number = (draws.astype(object) * n_ways // 2**53).astype(np.int64)[instances.instance]
+    drawn, counts = np.zeros(len(best), dtype=np.bool_), np.zeros(len(best), dtype=np.int64)
+    for way in range(n_ways):
+        marks = best if way == len(tests) else instances.mark(expand(decisions[way], layout))
+        counts += marks
+        drawn |= marks & (number == way)
+    return drawn, counts / n_ways

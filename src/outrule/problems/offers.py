@@ -1,0 +1,55 @@
+"""Whether the instances offer a choice at all: tables of chosen rows alone do not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from outrule.data.instances import Instances
+from outrule.data.propensities import check_log
+from outrule.errors import DataError
+from outrule.problems.contract import Problem
+from outrule.types import Booleans
+
+USUALLY = (
+    "Usually this means that the table has only the rows that were chosen. To compare with other "
+    "choices, keep every item that was on offer, with its outcome or, where that is not known, "
+    "with its propensity: see docs/logs.md."
+)
+
+
+def check_choices(problem: Problem, instances: Instances) -> None:
+    """Raise DataError where nothing can be learnt about choices from these instances."""
+    check_log(instances, exactly_one=problem.exactly_one)
+    if _without_choice(problem, instances).all():
+        raise DataError(
+            f"no instance offers a choice: all its items can be taken together, in each of the "
+            f"{len(instances):,}. {USUALLY}"
+        )
+
+
+def few_choices(problem: Problem, instances: Instances) -> str | None:
+    """A warning, where most instances offer no choice."""
+    without = int(_without_choice(problem, instances).sum())
+    if 2 * without <= len(instances):
+        return None
+    return (
+        f"{without:,} of {len(instances):,} instances offer nothing to choose between: a single "
+        f"item, or items that can all be taken. {USUALLY}"
+    )
+
+
+def _without_choice(problem: Problem, instances: Instances) -> Booleans:
+    """Instances in which the best decision is all items, whatever they are worth, shape (n,)."""
+    sizes = np.diff(instances.offsets)
+    if problem.exactly_one:
+        return np.asarray(sizes == 1)
+    result = np.zeros(len(instances), dtype=np.bool_)
+    if instances.value_range[0] < 0:  # to leave an item out may be better
+        return result
+    layout = problem.lay(instances)
+    few = np.flatnonzero(sizes <= layout.k)
+    if 2 * len(few) > len(instances):
+        part = layout.take(few)
+        picks = problem.pick_on_threads(np.ones(part.offsets[-1]), part)
+        result[few] = (picks >= 0).sum(axis=1) == sizes[few]
+    return result

@@ -1,0 +1,126 @@
+"""Certificates on logs that show only some outcomes: estimates that are bounded on one side.
+
+With y in [0, 1], u = observed / propensity and any base b that is fixed before the outcome,
+``b + u (y - b)`` has the mean E[y] (doubly robust). The weight 1 / propensity has no useful upper
+bound, so that no bet on it could be limited. But for ``b <= kappa * propensity`` the estimate is
+never below -kappa, and for ``b >= 1 - kappa * propensity`` never above 1 + kappa. So a bound from
+below takes the first kind for our items and the second for the rival's, a bound from above the
+other way round; nothing is clipped (Karampatziakis et al. 2021; Waudby-Smith et al. 2022). Items
+that the log could never show have propensity 0, and by the same formulas their worst outcome.
+
+The range must be known before the data: with a range that depends on the instance, and a stake
+that depends on it, the bets would not be fair for the mean over instances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from outrule.data.instances import Instances
+from outrule.model.model import Model
+from outrule.problems.contract import Layout
+from outrule.proof.confidence import Bets, Observations, Range
+from outrule.proof.statement import Support
+from outrule.types import Booleans, Floats
+
+KAPPA = 4.0  # where the model was fitted on all outcomes
+NAMED = 3  # items that a message names
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Estimates of every outcome: bounded below, as exact as can be, and bounded above."""
+
+    instances: Instances
+    ends: Range  # the value of a decision: ``low`` is never below, and ``high`` never above
+    apart: Range  # the same for the difference of two decisions
+    low: Floats
+    middle: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, model: Model, instances: Instances, layout: Layout, after: Floats) -> Log | None:
+        """None where all outcomes are known. ``after`` are the calibrated predictions."""
+        q = instances.propensity
+        if q is None:
+            return None
+        (low, high), kappa = instances.value_range, kappa_of(model, instances)
+        room = kappa * np.nan_to_num(q) * (high - low)
+        below, above = np.minimum(after, low + room), np.maximum(after, high - room)
+        columns = (instances.filled(base).require_outcome("") for base in (below, after, above))
+        slack = kappa * (high - low)
+        ends = low - slack, high + slack
+        if not model.problem.exactly_one:
+            k = max(layout.k, model.k)
+            ends = k * min(ends[0], 0.0), k * max(ends[1], 0.0)
+        width = ends[1] - ends[0]
+        return cls(instances, Range(*ends), Range(-width, width), *columns)
+
+    def difference(self, ours: Booleans, theirs: Booleans, observations: Observations) -> Bets:
+        """Bets on how much more our decisions are worth; items of both cancel."""
+        more, less = ours & ~theirs, theirs & ~ours
+        return observations.bets_from_both_sides(
+            self._total(self.low, more) - self._total(self.high, less),
+            self._total(self.middle, more) - self._total(self.middle, less),
+            self._total(self.high, more) - self._total(self.low, less),
+            self.apart,
+        )
+
+    def worth(self, marks: Booleans, observations: Observations) -> Bets:
+        """Bets on the value of decisions."""
+        low, middle, high = (self._total(one, marks) for one in (self.low, self.middle, self.high))
+        return observations.bets_from_both_sides(low, middle, high, self.ends)
+
+    def _total(self, column: Floats, marks: Booleans) -> Floats:
+        return np.asarray(np.add.reduceat(column * marks, self.instances.offsets[:-1]))
+
+    def squares(self, prediction: Floats) -> Floats:
+        """An unbiased estimate of every squared error, flat."""
+        outcome, upweight = self.instances.outcome, self.instances.upweight
+        assert outcome is not None
+        assert upweight is not None
+        residual = np.where(self.instances.observed, outcome - prediction, 0.0)
+        return np.asarray(upweight * residual**2)
+
+    def sizes(self, ours: Booleans, observations: Observations) -> dict[str, float]:
+        """The effective sample size for our decisions, and the share of the largest weight."""
+        upweight = self.instances.upweight
+        assert upweight is not None
+        weights = observations.of(self._total(upweight, ours))
+        total = float(weights.sum())
+        if total == 0:
+            return {"effective_n": 0.0, "largest_weight": 1.0}
+        effective = total**2 / float((weights**2).sum())
+        return {"effective_n": effective, "largest_weight": float(weights.max()) / total}
+
+    def support(
+        self, rival: str, ours: Booleans, theirs: Booleans, observations: Observations
+    ) -> Support:
+        """The items that the log could never show, where our decisions and a rival's differ."""
+        assert self.instances.propensity is not None
+        never = (ours ^ theirs) & (self.instances.propensity == 0)
+        share = observations.mean(self._total(np.ones(len(never)), never))
+        low, high = self.instances.value_range
+        return Support(rival, share, share * (high - low), _most_frequent(self.instances, never))
+
+
+def _most_frequent(instances: Instances, marks: Booleans) -> tuple[str, ...]:
+    names = instances.names_of_items
+    if instances.item is None or names is None:
+        return ()
+    counts = np.bincount(instances.item[marks], minlength=1)
+    order = np.argsort(-counts, kind="stable")[:NAMED]
+    return tuple(str(names[code]) for code in order.tolist() if counts[code])
+
+
+def kappa_of(model: Model, instances: Instances) -> float:
+    """How far bases may be from the ends of the range, in propensities.
+
+    None at all where some propensities are unknown: a base must be the same whether or not the
+    outcome is observed.
+    """
+    if np.isnan(instances.propensity).any():  # type: ignore[arg-type] # there are some
+        return 0.0
+    return KAPPA if model.kappa is None else model.kappa

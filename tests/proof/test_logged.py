@@ -1,0 +1,218 @@
+"""Fits, certificates and exploration with outcomes of chosen items only."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import outrule
+from outrule import DataError, Instances
+from outrule.proof.logged import Log
+from sealing import resealed
+
+N_CONTEXTS, N_ACTIONS = 6, 3
+MEAN = np.random.default_rng(3).uniform(0.1, 0.9, (N_CONTEXTS, N_ACTIONS))
+PREDICTION = np.clip(MEAN + np.random.default_rng(4).normal(0, 0.2, MEAN.shape), 0, 1)
+RULES = (*(outrule.Fixed(action) for action in range(N_ACTIONS)), outrule.Multiplier([1, 0.5, 2]))
+
+
+def draw(n, seed, odds=None, **more):
+    """Instances of a world whose means are known, as a log shows them."""
+    generator = np.random.default_rng(seed)
+    context = generator.integers(N_CONTEXTS, size=n)
+    outcome = (generator.random((n, N_ACTIONS)) < MEAN[context]).astype(float)
+    score = np.exp(2 * outcome + generator.normal(size=outcome.shape))  # knows more than we do
+    q = 0.05 + 0.85 * score / score.sum(axis=1, keepdims=True) if odds is None else odds
+    q = np.broadcast_to(q, outcome.shape)
+    chosen = (generator.random((n, 1)) < q.cumsum(axis=1)).argmax(axis=1)
+    seen = np.arange(N_ACTIONS) == chosen[:, None]
+    seen_outcome = np.where(seen, outcome, np.nan)
+    log = Instances.from_arrays(PREDICTION[context], seen_outcome, propensity=q, **more)
+    return log, Instances.from_arrays(PREDICTION[context], outcome, **more)
+
+
+def true_values(calibrator):
+    """Of the calibrated decision and of every rule."""
+    chosen = calibrator.decide(PREDICTION)
+    problem, instances = calibrator.problem, Instances.from_arrays(PREDICTION)
+    layout = problem.lay(instances)
+    rules = [rule.decide(instances, problem, layout)[:, 0] for rule in calibrator.rules]
+    rows = np.arange(N_CONTEXTS)
+    return MEAN[chosen].mean(), np.array([MEAN[rows, rule].mean() for rule in rules])
+
+
+@pytest.fixture(scope="module")
+def calibrator():
+    return outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(draw(6_000, 0)[0])
+
+
+def test_a_fit_on_a_log_decides_as_well_as_one_on_all_outcomes(calibrator):
+    full = outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(draw(6_000, 0)[1])
+    assert true_values(calibrator)[0] >= true_values(full)[0] - 0.01
+    assert true_values(calibrator)[0] >= MEAN.max(axis=1).mean() - 0.03
+
+
+def test_rule_values_in_training_are_those_of_the_world(calibrator):
+    np.testing.assert_allclose(calibrator.rule_values_, true_values(calibrator)[1], atol=0.04)
+
+
+def test_who_ignores_the_propensities_believes_the_log(calibrator):
+    log = draw(6_000, 0)[0]
+    naive = replace(log, propensity=np.where(log.observed, 1 / 3, np.nan))
+    wrong = outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(naive)
+    off = [abs(one.predict(PREDICTION) - MEAN).mean() for one in (calibrator, wrong)]
+    assert off[0] < 0.06 < 0.15 < off[1]
+
+
+def test_propensities_of_one_change_no_bit_of_a_fit():
+    full = draw(400, 1)[1]
+    certain = replace(full, propensity=np.ones(len(full.prediction)))
+    one, other = (
+        outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(data)
+        for data in (full, certain)
+    )
+    assert one.patches_ == other.patches_
+    assert one.model_.members[0].patches == other.model_.members[0].patches
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"start": None},
+        {"start": outrule.Isotonic()},
+        {"check": outrule.FreshBatches(1_000)},
+        {"check": outrule.Reuse(validation=0.3)},
+    ],
+    ids=str,
+)
+def test_every_start_and_check_works_on_a_log(options):
+    found = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.1, **options)
+    assert true_values(found.fit(draw(6_000, 0)[0]))[0] > MEAN.max(axis=1).mean() - 0.1
+
+
+def test_batches_of_a_log_can_follow_each_other():
+    found = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05, start=None)
+    for seed in range(3):
+        found.partial_fit(draw(2_000, seed)[0])
+    assert len(found.history_) == 3
+    np.testing.assert_allclose(found.rule_values_, true_values(found)[1], atol=0.05)
+
+
+def test_tiny_propensities_overflow_nothing():
+    log, _ = draw(200, 0)
+    q = np.where(log.observed, 1e-5, np.nan)
+    found = outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(replace(log, propensity=q))
+    assert all(np.isfinite(row.squared_error) and row.squared_error > 0 for row in found.history_)
+    with pytest.raises(DataError, match="sums lose their digits"):
+        outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(
+            replace(log, propensity=q * 1e-5)
+        )
+
+
+def test_a_certificate_on_a_log_says_what_it_is_and_verifies(calibrator):
+    log, full = draw(4_000, 7)
+    found, known = (outrule.certify(calibrator, data) for data in (log, full))
+    assert (found.feedback, known.feedback) == ("logged", "full")
+    assert found.oracle is None
+    assert 100 < found.effective_n < 4_000
+    assert found.gap_lower < known.gap_lower
+    assert abs(found.calibrated.mean - known.calibrated.mean) < 0.05
+    assert abs(found.squared_error_after - known.squared_error_after) < 0.05
+    outrule.verify(found, calibrator, log)
+    again = outrule.Certificate.from_json(found.to_json())
+    assert again == found
+    assert "worth about" in str(found)
+    assert outrule.report(outrule.summarise(calibrator, log, found)).startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("effective_n", 3_999.0), ("largest_weight", 0.5), ("feedback", "full"), ("gap_lower", 0.5)],
+)
+def test_a_changed_certificate_on_a_log_is_caught(calibrator, name, value):
+    log, _ = draw(1_000, 8)
+    content = json.loads(outrule.certify(calibrator, log).to_json()) | {name: value}
+    with pytest.raises(outrule.CertificateError, match=name):
+        outrule.verify(resealed(content), calibrator, log)
+
+
+def test_clusters_weights_and_continuation_verify(calibrator):
+    cluster, weight = np.arange(900) // 3, np.tile([0.5, 1.0, 1.5], 300)
+    log, _ = draw(900, 9, cluster=cluster, weight=weight)
+    first = outrule.certify(calibrator, log.slice(0, 600), max_weight=3)
+    outrule.verify(first, calibrator, log.slice(0, 600))
+    more = outrule.certify(calibrator, log, previous=first)
+    outrule.verify(more, calibrator, log)
+    assert more.n_observations == 300
+
+
+def test_estimates_are_bounded_on_their_side_whatever_the_outcome(calibrator):
+    generator = np.random.default_rng(0)
+    q = np.broadcast_to([0.001, 0.099, 0.9], (3_000, 3))
+    log, _ = draw(3_000, 5, odds=q)
+    model, after = calibrator.model_, generator.random(9_000)
+    found = Log.of(model, log, model.problem.lay(log), after)
+    assert found.low.min() >= -model.kappa
+    assert found.high.max() <= 1 + model.kappa
+    assert found.high.max() > 1
+    assert found.low.max() > 1 + model.kappa  # the other side is not clipped
+
+
+def test_bounds_on_logs_hold(calibrator):
+    ours, rules = true_values(calibrator)
+    truth = (ours - rules).min()
+    held = []
+    for seed in range(60):
+        found = outrule.certify(calibrator, draw(1_000, 100 + seed)[0])
+        lowers = [row.lower for row in found.rules]
+        held.append(min(lowers) <= truth)
+        assert found.verdict != "fail"
+    assert np.mean(held) >= 0.95
+
+
+def test_items_that_were_never_shown_get_their_worst_outcome(calibrator):
+    generator = np.random.default_rng(0)
+    context = generator.integers(N_CONTEXTS, size=2_000)
+    outcome = (generator.random((2_000, N_ACTIONS)) < MEAN[context]).astype(float)
+    q = np.broadcast_to([0.0, 0.5, 0.5], outcome.shape)
+    seen = np.arange(N_ACTIONS) == 1 + generator.integers(2, size=(2_000, 1))
+    log = Instances.from_arrays(PREDICTION[context], np.where(seen, outcome, np.nan), propensity=q)
+    found = outrule.certify(calibrator, log)
+    assert found.verdict == "inconclusive"
+    assert found.unsupported.items == ("0",)
+    assert found.unsupported.worst > found.margin
+    assert "no support: the log could never show" in found.sentence
+    assert "'0'" in found.sentence
+    assert "explore over the rules" in found.next_step
+    assert found.needed is None
+    outrule.verify(found, calibrator, log)
+
+
+def test_unknown_propensities_of_what_was_not_chosen_are_enough(calibrator):
+    log, _ = draw(4_000, 11)
+    only = replace(log, propensity=np.where(log.observed, log.propensity, np.nan))
+    loose, tight = (outrule.certify(calibrator, data) for data in (only, log))
+    assert loose.gap_lower < tight.gap_lower
+    outrule.verify(loose, calibrator, only)
+
+
+def test_estimated_propensities_are_said_to_be_a_condition(calibrator):
+    log, _ = draw(4_000, 7)
+    found = outrule.certify(calibrator, replace(log, propensity_estimated=True))
+    assert found.verdict != "inconclusive"
+    assert "if these propensities are right" in found.sentence
+
+
+def test_little_that_was_observed_is_warned_of(calibrator):
+    found = outrule.certify(calibrator, draw(60, 12)[0])
+    assert re.search("worth only about [0-9]+ instances", found.warning)
+
+
+def test_a_saved_model_keeps_what_certificates_on_logs_need(calibrator, tmp_path):
+    calibrator.save(tmp_path / "model.json")
+    again = outrule.load(tmp_path / "model.json")
+    assert again.model_.kappa == calibrator.model_.kappa > 0
+    log, _ = draw(500, 13)
+    assert outrule.certify(again, log) == outrule.certify(calibrator, log)
