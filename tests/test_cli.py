@@ -379,7 +379,7 @@ def test_a_certificate_is_continued_with_another_table(folder, tmp_path):
 
 
 def open_files(model, *tables):
-    return cli_files.open_files(model, *tables, outcome=True)[2]
+    return cli_files.open_files(model, *tables, outcome=True).instances()
 
 
 def test_certify_can_speak_without_writing(folder):
