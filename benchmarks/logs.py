@@ -1,4 +1,4 @@
-"""Outcomes only for what was chosen: fits on a log vs on all outcomes, and the certificate's bounds.
+"""Outcomes only for what was chosen: fits on a log vs on all outcomes, and how bounds hold.
 
     python benchmarks/logs.py [--cases NAME ...] [--seeds 3] [--holdouts 1000]
 

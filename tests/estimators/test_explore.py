@@ -82,7 +82,7 @@ def test_its_own_log_is_accepted_and_certified():
     predictor = outrule.worlds.brief_predictor(world)
     rules = [outrule.Fixed(0), outrule.Fixed(1)]
     predictions, outcomes = outrule.worlds.draw(world, predictor, 3_000, seed=1)
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules)
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, 0.2)
     calibrator.fit(predictions, outcomes)
     new, outcomes = outrule.worlds.draw(world, predictor, 3_000, seed=2)
     for over in ("uniform", "rules"):

@@ -65,25 +65,31 @@ def test_curves_on_the_simplex_move_as_the_twin_and_leave_frozen_items(seed):
     assert (p[frozen] == before[frozen]).all()
 
 
-@given(SEEDS, st.booleans())
-def test_one_move_has_the_bits_of_a_patch_and_says_how_far_the_errors_fall(seed, simplex):
+@given(SEEDS, st.booleans(), st.booleans())
+def test_one_move_has_the_bits_of_a_patch_and_says_how_far_the_errors_fall(seed, simplex, logged):
     p, offsets, picks, _, frozen, patches = draw(seed, k=1 if simplex else 2, simplex=simplex)
     generator = np.random.default_rng(seed)
     outcome, weight = generator.random(len(p)), generator.random((2, len(offsets) - 1))
     edges, values = np.array([0.2, 0.5]), np.empty((len(p), 2))
     levels = np.empty(len(p), dtype=np.uint8)
-    curves.weigh(p, outcome, offsets, weight[0], frozen, edges, values, levels)
+    upweight = 3 * generator.random(len(p)) * logged
+    given_upweight = upweight if logged else np.empty(0)
+    shares = (weight[0], given_upweight, frozen)
+    curves.weigh(p, outcome, offsets, *shares, edges, values, levels)
     before, expected = p.copy(), p.copy()
     ends, points = pack([patches[0][1:]])
     curves.patch_curves(expected, offsets, picks, np.array([1]), ends, points, frozen, simplex)
-    state = (frozen, simplex, edges, values, levels)
+    state = (given_upweight, frozen, simplex, edges, values, levels)
     falls = curves.move_along(p, outcome, offsets, picks[1], points, *weight, *state)
     assert p.tolist() == expected.tolist()
     of_item = np.repeat(weight, np.diff(offsets), axis=1)
+    of_item = of_item * upweight if logged else of_item
     fall = (of_item * ((outcome - before) ** 2 - (outcome - p) ** 2)).sum(axis=1)
     np.testing.assert_allclose(falls, fall, atol=1e-10)
     kept, kept_levels = values.copy(), levels.copy()
-    curves.weigh(p, outcome, offsets, weight[0], frozen, edges, values, levels)
+    curves.weigh(p, outcome, offsets, *shares, edges, values, levels)
+    kept_weight = np.where(frozen, 0, of_item[0]) if len(frozen) else of_item[0]
+    np.testing.assert_allclose(values[:, 1], kept_weight)
     assert (kept == values).all()
     assert (kept_levels == levels).all()
 

@@ -136,6 +136,8 @@ class Answer:
             f"{plural(found.unit)} (effective sample size); the heaviest has "
             f"{100 * found.largest_weight:.2g} % of the weight"
         )
+        if found.propensity_estimated:
+            words += "; all of it holds if these propensities are right"
         if found.unsupported is not None and found.unsupported.share > 0 and not self._no_support:
             words += f"; {self._never_shown}"
         return words
