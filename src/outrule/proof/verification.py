@@ -112,8 +112,10 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
     needed = None
     if data.declared and headline == "inconclusive":
         needed = _last_or_first([rival for rival in rivals if rival["open"]])
-    if needed and certificate.needed and math.isclose(needed, certificate.needed, rel_tol=1e-6):
-        needed = certificate.needed  # a large count hangs on the last bits
+    if needed and certificate.needed:  # a large count hangs on the last bits
+        slack = 1e-6 + 1e-9 * math.sqrt(needed)
+        same = math.isclose(needed, certificate.needed, rel_tol=slack)
+        needed = certificate.needed if same else needed
     near = data.nearest(rivals, certificate.approximate.get("gap"))
     long_names = [*names, "the plain optimiser on the original predictions", "isotonic regression"]
     values = {"plain": plain, "calibrated": calibrated, "isotonic": isotonic}
