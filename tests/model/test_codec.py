@@ -1,6 +1,7 @@
 """Model files: the same bits in another process, and nothing but DataError from hostile ones."""
 
 import ast
+import base64
 import datetime
 import json
 import os
@@ -452,6 +453,58 @@ def test_a_kind_in_the_place_of_another_is_refused(content, tmp_path):
 def test_each_field_is_checked(content, tmp_path, name, value):
     with pytest.raises(DataError):
         outrule.load(write(tmp_path, content | {name: value}))
+
+
+def in_base64(*numbers, kind="<u8"):
+    return base64.b64encode(np.array(numbers, dtype=kind).tobytes()).decode()
+
+
+ONE = {"n": 9, "hashes": in_base64(3, 5), "counts": ""}
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        {"hashes": "", "counts": ""},
+        {"hashes": in_base64(5, 3), "counts": ""},
+        {"hashes": in_base64(3, 3), "counts": ""},
+        {"hashes": in_base64(*range(5000)), "counts": "", "n": 10_000},
+        {"hashes": "AAA", "counts": ""},
+        {"hashes": in_base64(3, kind="<u4"), "counts": ""},
+        {"hashes": "a sketch of 16 b", "counts": ""},
+        {"hashes": in_base64(3, 5), "counts": in_base64(1, kind="<u4")},
+        {"hashes": in_base64(3, 5), "counts": in_base64(0, 4, kind="<u4")},
+        {"hashes": in_base64(3, 5), "counts": in_base64(5, 5, kind="<u4")},
+        {"hashes": in_base64(3, 5), "counts": None},
+        {"n": 0},
+        {"n": 9.5},
+        {"n": 9, "more": 1},
+    ],
+)
+def test_sketches_of_the_training_data_are_checked(content, tmp_path, sketch):
+    outrule.load(write(tmp_path, content | {"seen": [ONE, ONE, None, None]}))
+    for seen in ([ONE | sketch, ONE, None, None], [ONE, ONE, ONE, ONE | sketch]):
+        with pytest.raises(DataError, match="is not a model file of outrule, or it is damaged"):
+            outrule.load(write(tmp_path, content | {"seen": seen}))
+
+
+@pytest.mark.parametrize("seen", [[], [ONE], [None, ONE, None, None], ONE, 5, "all"])
+def test_there_are_four_sketches_or_none(content, tmp_path, seen):
+    with pytest.raises(DataError, match="is not a model file of outrule, or it is damaged"):
+        outrule.load(write(tmp_path, content | {"seen": seen}))
+    assert outrule.load(write(tmp_path, content | {"seen": None})).model_.seen is None
+
+
+def test_repeated_instances_are_counted_in_the_file(tmp_path):
+    outcomes = np.eye(2)[np.random.default_rng(0).integers(0, 2, 60)]
+    calibrator = algorithm_one(outrule.BestAction(), [outrule.Fixed(0)], 0.1)
+    calibrator.fit(np.full((60, 2), 0.5), outcomes).save(tmp_path / "model.json")
+    before, after = calibrator.model_.seen, outrule.load(tmp_path / "model.json").model_.seen
+    assert before.contents.counts.sum() == 60
+    for one, other in zip(before[:2], after[:2], strict=True):
+        assert one.hashes.tolist() == other.hashes.tolist()
+        assert one.counts.tolist() == other.counts.tolist()
+        assert one.n == other.n == 60
 
 
 COLUMNS = {"instance": "trip", "prediction": "score", "outcome": "worth", "item": "car"}

@@ -99,7 +99,7 @@ class MemberFile(BaseModel):
 
 
 class SketchFile(BaseModel):
-    """What a model file holds of a sketch: 64-bit numbers in base64; no counts if all are 1."""
+    """What a model file holds of a sketch: numbers in base64; no counts if all are 1."""
 
     model_config = STRICT
 
@@ -110,19 +110,17 @@ class SketchFile(BaseModel):
     @classmethod
     def of(cls, sketch: Sketch) -> dict[str, Any]:
         counts = sketch.counts if (sketch.counts > 1).any() else sketch.counts[:0]
-        parts = {"hashes": sketch.hashes.astype("<u8"), "counts": counts.astype("<u8")}
+        parts = {"hashes": sketch.hashes.astype("<u8"), "counts": counts.astype("<u4")}
         texts = {name: b64encode(array.tobytes()).decode() for name, array in parts.items()}
         return {"n": sketch.n, **texts}
 
     def sketch(self) -> Sketch:
-        hashes, counts = (
-            np.frombuffer(b64decode(text, validate=True), dtype="<u8")
-            for text in (self.hashes, self.counts)
-        )
-        counts = counts if len(counts) else np.ones_like(hashes)
+        hashes = np.frombuffer(b64decode(self.hashes, validate=True), dtype="<u8")
+        counts = np.frombuffer(b64decode(self.counts, validate=True), dtype="<u4")
+        counts = counts if len(counts) else np.ones(len(hashes), dtype="<u4")
         ascending = bool((hashes[1:] > hashes[:-1]).all())
         fits = 0 < len(hashes) == len(counts) and len(hashes) <= CAPACITY
-        if not (ascending and fits and counts.min() > 0 and int(counts.max()) <= self.n):
+        if not (ascending and fits and counts.min() > 0 and int(counts.sum()) <= self.n):
             raise ValueError("a sketch of the training data does not agree with itself")
         return Sketch(hashes.astype(np.uint64), counts.astype(np.int64), self.n)
 

@@ -98,11 +98,11 @@ def facts_of(seen: Seen, found: Sequence[Counts], n_copies: int, n: int) -> Fact
     named = None
     if names is not None and found[3] is not None:  # names may start anew
         chance = names.found * min(1.0, pairs / of)
-        error = 3 * math.sqrt(chance * (1 - chance) / found[3][0])
+        error = 4 * math.sqrt(chance * (1 - chance) / found[3][0])
         named = Share(found[3][1] / found[3][0], chance, error, 3 / of)
     # By chance at most: the number of others, times the chance that two are the same.
-    chance, high = (min(1.0, (n - 1) * p / of) for p in (pairs, pairs + 3 * math.sqrt(pairs) + 3))
-    error = high - chance + 3 * math.sqrt((high + SMALL) / n)
+    chance, high = (min(1.0, (n - 1) * p / of) for p in (pairs, pairs + 4 * math.sqrt(pairs) + 4))
+    error = high - chance + 4 * math.sqrt((high + SMALL) / n)
     copies = Share(n_copies / n, chance, error, 3 * (n - 1) / of)
     return Facts(predictions, contents, names, named, copies)
 
@@ -113,7 +113,7 @@ def share_seen(n: int, found: int, sketch: Sketch) -> Share:
     twins = int(counts[counts > 1].sum())
     pooled = (found + twins) / (n + total)
     crowd = float((counts**2).sum()) / total  # twins come together, so they tell less
-    error = 3 * math.sqrt(pooled * (1 - pooled) * crowd * (1 / n + 1 / total))
+    error = 4 * math.sqrt(pooled * (1 - pooled) * crowd * (1 / n + 1 / total))
     return Share(found / n, twins / total, error, 3 / total)
 
 

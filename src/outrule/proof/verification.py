@@ -184,8 +184,10 @@ def _conclusion(
     needed = None
     if data.declared and headline == "inconclusive":
         needed = _last_or_first([rival for rival in rivals if rival["open"]])
-    if needed and certificate.needed and math.isclose(needed, certificate.needed, rel_tol=1e-6):
-        needed = certificate.needed  # a large count hangs on the last bits
+    if needed and certificate.needed:  # a large count hangs on the last bits
+        slack = 1e-6 + 1e-9 * math.sqrt(needed)
+        same = math.isclose(needed, certificate.needed, rel_tol=slack)
+        needed = certificate.needed if same else needed
     return {
         "verdict": headline,
         "verdicts": verdicts,
