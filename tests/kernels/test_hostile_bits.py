@@ -244,24 +244,30 @@ def compare_decisions(generator, n, m):
 def follow_curves(generator, n, m):
     offsets = offsets_of(generator, n, m)
     total = int(offsets[-1])
-    knots = np.array([0, 1, 4, 6, 7], dtype=np.int64)
-    x, y = hostile(generator, 7), hostile(generator, 7)
-    for first, last in pairwise(knots.tolist()):
-        x[first:last].sort()
+    ends, points = np.array([0, 1, 4, 6, 7], dtype=np.int64), hostile(generator, 35).reshape(7, 5)
+    scales, before = Around(np.zeros(4)), Around(np.zeros((4, curves.BUCKETS + 2), dtype=np.int32))
+    curves.index_points(ends, points, scales.array, before.array)
+    item_curves = (ends, points, scales.array, before.array)
     prediction, frozen = Around(hostile(generator, total)), generator.random(total) < 0.3
     item, curve_of = generator.integers(0, 3, total).astype(np.int32), np.array([0, -1, 3])
     result = Around(np.zeros(total))
-    for some in (item, np.zeros(0, dtype=np.int32)):
-        with suppress(ZeroDivisionError):
-            curves.follow_item_curves(prediction.array, some, curve_of, knots, x, y, result.array)
+    nothing = np.zeros(0, dtype=np.int32)
+    for some in (item, nothing):
+        given = (prediction.array, some, curve_of, *item_curves, frozen)
+        curves.follow_item_curves(*given, result.array)
     picks, order = draw_picks(generator, offsets, 3, 2), np.array([-1, 0, 2, -1])
+    of_members = np.array([[curves.GIVEN] * 3, curve_of])
     for simplex in (False, True):
-        curve = (knots, x, y, frozen, simplex)
-        curves.patch_curves(prediction.array, offsets, picks, order, *curve)
+        rest = (frozen, simplex)
+        curves.patch_curves(prediction.array, offsets, picks, order, ends, points, *rest)
+        starts = (prediction.array, prediction.array, offsets, item, of_members, item_curves)
+        patches = (np.array([0, 1, 4]), order, ends, points)
+        curves.sum_members(*starts, picks, patches, *rest, result.array)
     outcome, edges = hostile(generator, total), hostile(generator, 5)
     weight, values = hostile(generator, n), Around(np.zeros((total, 2)))
     levels = Around(np.zeros(total, dtype=np.uint8))
-    shares = (weight, frozen, edges, values.array, levels.array)
+    upweight = hostile(generator, total)
+    shares = (weight, upweight, frozen, edges, values.array, levels.array)
     curves.weigh(prediction.array, outcome, offsets, *shares)
     sums = Around(np.zeros((3, 6, 2)))
     curves.sum_by_level(values.array, levels.array, offsets, picks, 0, 1, sums.array)
@@ -269,17 +275,16 @@ def follow_curves(generator, n, m):
     bins = Around(np.zeros((6, 4)))
     curves.sum_by_bin(places, prediction.array, outcome, values.array, edges, bins.array)
     for simplex in (False, True):
-        curve = (picks[0], x[1:4].copy(), y[1:4].copy(), weight, weight, frozen, simplex)
+        curve = (picks[0], points[1:4].copy(), weight, weight, upweight, frozen, simplex)
         written = (edges, values.array, levels.array)
-        with suppress(ZeroDivisionError):  # NaN on a curve of two equal points
-            curves.move_along(prediction.array, outcome, offsets, *curve, *written)
-    for around in (prediction, result, values, levels, sums, bins):
+        curves.move_along(prediction.array, outcome, offsets, *curve, *written)
+    for around in (prediction, result, values, levels, sums, bins, scales, before):
         around.check()
 
 
 def bet(generator, n, _):
     value, weight = hostile(generator, n), hostile(generator, n)
-    stake = betting.stakes(np.abs(value), np.abs(weight))
+    stake = betting.stakes(np.abs(value), np.abs(weight), np.full(n, n))
     for share in (0.0, 0.5, 1.0):
         betting.log_capital(value, weight, stake, share, np.inf)
         betting.evidence(value, weight, stake, share, 3.0)

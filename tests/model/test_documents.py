@@ -95,6 +95,14 @@ def test_unknown_and_doubled_keys_are_refused(tmp_path, change, words):
         outrule.load(path)
 
 
+def test_a_message_stays_short_whatever_the_file_holds(tmp_path):
+    for entry in ("format", "library"):
+        changes = {"format": 2, entry: [[0.0] * 1000] * 100}
+        with pytest.raises(DataError, match="this version of outrule reads format 1") as caught:
+            outrule.load(changed(tmp_path, **changes))
+        assert len(str(caught.value)) < 500
+
+
 def test_a_table_of_numbers_has_every_key_once(tmp_path):
     table = Path(MODEL.with_name("table_model.json")).read_text()
     content = json.loads(table)

@@ -487,6 +487,15 @@ def test_the_message_names_the_place_and_both_numbers(made):
         verify(reseal(claim), calibrator, hold_out)
 
 
+def test_a_message_stays_short_whatever_the_certificate_says(made):
+    calibrator, hold_out, certificate = made("best action")
+    claim = json.loads(certificate.to_json())
+    claim["violations"] *= 500
+    with pytest.raises(CertificateError, match="violations: the certificate says") as caught:
+        verify(reseal(claim), calibrator, hold_out)
+    assert len(str(caught.value)) < 2000
+
+
 def with_model(calibrator, **changes):
     other = copy.copy(calibrator)
     other.model_ = dataclasses.replace(calibrator.model_, **changes)

@@ -7,6 +7,7 @@ import hmac
 import json
 import math
 import re
+import reprlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
@@ -58,8 +59,9 @@ def read_document(
             raise ValueError("it has no format")
         if type(content["format"]) is not int or content["format"] != version:
             raise DataError(
-                f"{name} has format {content['format']!r}, and this version of outrule reads "
-                f"format {version}: use the version that wrote it, {content.get('library')!r}."
+                f"{name} has format {reprlib.repr(content['format'])}, and this version of outrule "
+                f"reads format {version}: use the version that wrote it, "
+                f"{reprlib.repr(content.get('library'))}."
             )
         del content
         document: Document = _adapter(kind).validate_json(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +76,8 @@ def _compare(claimed: Any, derived: Any, path: str, tolerance: float) -> None:
         if not math.isclose(claimed, derived, rel_tol=1e-9, abs_tol=tolerance):
             raise CertificateError(f"{path}: the certificate says {claimed}, the data {derived}.")
     elif type(claimed) is not type(derived) or claimed != derived:
-        raise CertificateError(f"{path}: the certificate says {claimed!r}, the data {derived!r}.")
+        ours, theirs = reprlib.repr(derived), reprlib.repr(claimed)
+        raise CertificateError(f"{path}: the certificate says {theirs}, the data {ours}.")
 
 
 @dataclass(frozen=True, eq=False)
