@@ -20,6 +20,7 @@ the same small watch, killed at random moments: its state must end with the same
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import subprocess
 import sys
@@ -157,6 +158,10 @@ def one_year(n_rows: int) -> None:
     print(f"{DAYS} days of {n_rows:,} rows: {seconds:.1f} s; state of {size / 1e3:.0f} kB")
 
 
+def counted(state: Path, day: int) -> bool:
+    return state.exists() and json.loads(state.read_text())["history"][-1][0] == day
+
+
 def kills(times: int) -> None:
     """Kill a watch at random moments; run it again until it has counted everything."""
     with tempfile.TemporaryDirectory() as name:
@@ -170,30 +175,33 @@ def kills(times: int) -> None:
             words = ["watch", "model.json", f"{day}.parquet", "--state", state]
             return [sys.executable, "-m", "outrule", *words, "--batch-key", str(day)]
 
-        usual = 0.0
+        durations = []
         for day in range(20):
             start = time.perf_counter()
             subprocess.run(command(day, "whole.json"), cwd=folder, capture_output=True, check=False)
-            usual = time.perf_counter() - start
-        ended, killed = 0, 0
+            durations.append(time.perf_counter() - start)
+        killed = {"before": 0, "after": 0}  # the batch was counted
         for day in range(20):
-            while True:
+            wanted = times * (day + 1) // 20
+            while sum(killed.values()) < wanted:
                 process = subprocess.Popen(
                     command(day, "killed.json"),
                     cwd=folder,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                 )
-                if killed < times and chance.random() < 0.8:
-                    time.sleep(chance.uniform(0.5, 1.1) * usual)
-                    ended += process.poll() is not None
-                    process.kill()
-                    process.wait()
-                    killed += 1
-                elif process.wait() in (0, 1, 3):
-                    break
+                time.sleep(chance.uniform(0.3, 1.1) * min(durations))
+                alive = process.poll() is None
+                process.kill()
+                process.wait()
+                if alive:
+                    killed["after" if counted(folder / "killed.json", day) else "before"] += 1
+            last = command(day, "killed.json")
+            done = subprocess.run(last, cwd=folder, capture_output=True, check=False)
+            assert done.returncode in (0, 1, 3)
         same = (folder / "killed.json").read_bytes() == (folder / "whole.json").read_bytes()
-    print(f"killed {killed} times ({ended} had ended): state {'the same' if same else 'DIFFERS'}")
+    words = f"{killed['before']} times before a batch was counted, {killed['after']} times after"
+    print(f"killed {words}: the state is {'the same' if same else 'ANOTHER'}")
     assert same
 
 
