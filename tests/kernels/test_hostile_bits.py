@@ -5,8 +5,6 @@ have: here, what is written must be right, and what lies around it must stay as 
 """
 
 import inspect
-from contextlib import suppress
-from itertools import pairwise
 
 import numpy as np
 import pytest
