@@ -237,9 +237,9 @@ def test_partial_fit_starts_from_members_of_the_first_batch():
 
 def test_curves_find_a_bias_that_is_zero_on_average():
     generator = np.random.default_rng(0)
-    truth = generator.random((4000, 1))
-    predictions = 0.5 + (truth - 0.5) / 3  # too high below the middle, too low above it
-    outcomes = (generator.random((4000, 1)) < truth).astype(float)
+    truth = generator.random((4000, 2)) * [1, 0]  # the second item is never worth anything
+    predictions = (0.5 + (truth - 0.5) / 3) * [1, 0]  # too high below the middle, too low above
+    outcomes = (generator.random((4000, 2)) < truth).astype(float)
     rules = [outrule.Fixed(0)]
     assert not fit((predictions, outcomes), rules=rules, start=None, rivals=()).patches_
     calibrated = fit((predictions, outcomes), rules=rules, start=outrule.CrossFit())

@@ -44,7 +44,8 @@ def _without_choice(problem: Problem, instances: Instances) -> Booleans:
     if problem.exactly_one:
         return np.asarray(sizes == 1)
     result = np.zeros(len(instances), dtype=np.bool_)
-    if instances.value_range[0] < 0:  # to leave an item out may be better
+    # To leave an item out may be better, or a function of the caller's may do so.
+    if instances.value_range[0] < 0 or not problem.threaded:
         return result
     layout = problem.lay(instances)
     few = np.flatnonzero(sizes <= layout.k)

@@ -329,7 +329,8 @@ class _Evaluation:
     def feedback(self, rivals: list[_Versus]) -> dict[str, Any]:
         """What a log of chosen items could show."""
         if self.log is None:
-            return {}
+            sizes = dict.fromkeys(("effective_n", "largest_weight", "unsupported"))
+            return {"feedback": "full", "propensity_estimated": False, **sizes}
         theirs = [row.support for row in rivals if row.support is not None]
         ours = self.instances.mark(self.calibrated)
         return {

@@ -167,11 +167,11 @@ class Certificate:
     model: str
     library: str
     format: int
-    feedback: Literal["full", "logged"] = "full"
-    propensity_estimated: bool = False
-    effective_n: float | None = None
-    largest_weight: float | None = None
-    unsupported: Support | None = None
+    feedback: Literal["full", "logged"]
+    propensity_estimated: bool
+    effective_n: float | None
+    largest_weight: float | None
+    unsupported: Support | None
 
     @property
     def more(self) -> int | None:

@@ -198,6 +198,7 @@ def _verdict(certificate: Certificate) -> dict[str, Any]:
     return {
         **{name: getattr(certificate, name) for name in names.split()},
         "verdicts": dict(certificate.verdicts),
+        "notes": list(certificate.notes),
         "improvement": _interval(certificate.improvement),
         "value": vars(certificate.value).copy(),
         "approximate": {
