@@ -186,6 +186,11 @@ def sum_and_patch(generator, n, m):
     tally.residuals(prediction.array, outcome, offsets, weight, 1.0, 20, residual.array)
     sums = np.zeros(3, dtype=np.int64)
     tally.sum_over_picks(residual.array, offsets, picks, sums)
+    group, means = np.arange(n) // 2, hostile(generator, 3)
+    squares = Around(np.zeros(3))
+    rest = (np.ones((n + 1) // 2), means, squares.array)
+    tally.squares_over_picks(residual.array, offsets, picks, group, *rest)
+    squares.check()
     tally.patch_box(prediction.array, offsets, picks, order, steps, box, span)
     ledger = (residual.array, outcome, offsets, picks[0], 0.5, 7, box, 20, span)
     clipped, _ = tally.patch_ledger(prediction.array, *ledger)
@@ -306,7 +311,7 @@ def test_kernels_stay_in_bounds_and_end(family):
 
 
 HELPERS = {  # of other kernels
-    *("n_groups", "largest_of", "project_simplex", "value_at", "follow", "level_of", "frozen"),
+    *("n_groups", "largest_of", "project_simplex", "value_at", "look_up", "level_of", "frozen"),
     *("heaviest_first", "longest", "insert_ascending", "scaled", "capped", "largest"),
     *("assign_dense_by_paths", "assign_ragged_by_paths"),
 }

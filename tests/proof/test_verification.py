@@ -318,7 +318,7 @@ def test_values_in_any_range_verify(problem, low, high, seed):
         return Instances.from_arrays(*parts, value_range=(low, high), cluster=cluster)
 
     rules = [outrule.Multiplier(generator.choice([0.1, 0.5, 1], 6), f"{i}") for i in range(3)]
-    calibrator = algorithm_one(problem, rules, epsilon=0.05).fit(thirds(20))
+    calibrator = algorithm_one(problem, rules, epsilon=0.05 * (high - low)).fit(thirds(20))
     hold_out = thirds(9)
     verify(certify(calibrator, hold_out, max_weight=100), calibrator, hold_out)
 

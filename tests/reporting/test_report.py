@@ -22,7 +22,7 @@ from outrule import ArgumentError, BestAction, DataError, Fixed, Instances
 from outrule.proof.answer import RIVALS
 from outrule.reporting import SECTIONS, report
 from outrule.reporting.charts import Scale
-from outrule.reporting.markup import figures
+from outrule.reporting.markup import KEPT, figures
 from outrule.reporting.summary import summarise
 from outrule.reporting.training import ROUNDS, thinned
 from outrule.words import harmless
@@ -187,7 +187,7 @@ def test_any_name_is_shown_and_changes_nothing_else(summary, page, name):
     kinds = [tag for tag, _ in other.elements]
     assert Counter(kinds)["script"] == 2
     assert Counter(kinds) == Counter(tag for tag, _ in page.elements)
-    assert harmless(name, "\n\t") in "".join(other.texts)
+    assert harmless(name, KEPT) in "".join(other.texts)
 
 
 def test_the_same_summary_gives_the_same_page_also_through_json(summary, html):

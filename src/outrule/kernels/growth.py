@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from outrule.kernels.compiling import njit
 
 BLOCK = 64  # factors between 1/4 and 7/4, whose product neither vanishes nor overflows
 

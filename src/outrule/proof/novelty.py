@@ -224,7 +224,7 @@ def _columns(instances: Instances) -> Iterator[tuple[str, Integers]]:
     elif isinstance(origin, TableOrigin):
         roles = set(vars(origin.names).values())
         for name in origin.frame.columns:
-            column = origin.frame[name]
+            column = origin.frame[name].alias("")  # a name like ^x$ would be taken for a pattern
             if name in roles or str(column.dtype) == "Object" or column.dtype.is_nested():
                 continue
             values = column.gather(first)
