@@ -195,7 +195,8 @@ def test_decisions_that_grow_too_large_for_the_bets_are_refused():
         score = generator.uniform(0.1, 0.9, 100 * n_items)
         frame = {"x": np.repeat(np.arange(100), n_items), "p": score}
         frame["y"] = (generator.random(len(score)) < score).astype(float)
-        return Instances.from_table(pl.DataFrame(frame), instance="x", prediction="p", outcome="y")
+        names = {"instance": "x", "prediction": "p", "outcome": "y"}
+        return Instances.from_table(pl.DataFrame(frame), **names, value_range=(-1, 1))
 
     rule = outrule.Reweight("same", "prediction")
     fitted = outrule.DecisionCalibrator(outrule.TopK(9), [rule], 0.1, start=None).fit(table(2, 0))
@@ -307,6 +308,7 @@ def test_the_history_is_capped_and_older_batches_are_only_out_of_order(calibrato
 def tampered(text, change):
     content = json.loads(text)
     change(content)
+    content.pop("digest")
     return json.dumps(content)
 
 
@@ -332,7 +334,8 @@ def test_a_state_that_was_changed_is_refused(begun, calibrator, change):
 
 def test_a_state_of_another_format_or_model_is_refused(begun, calibrator):
     with pytest.raises(DataError, match="has format 2, and this version of outrule reads format 1"):
-        Watch.from_json(tampered(begun.to_json(), lambda c: c.update(format=2)), calibrator)
+        text = reseal(tampered(begun.to_json(), lambda c: c.update(format=2)))
+        Watch.from_json(text, calibrator)
     other = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05, start=None)
     other.fit(*draw(0.1, 1_001, n=4_000))
     with pytest.raises(DataError, match=r"w\.json watches another model\. Begin a new watch"):

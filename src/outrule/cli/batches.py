@@ -48,7 +48,7 @@ def _outcome(frame: pl.DataFrame, name: str | None) -> Any:
         raise DataError("the model was fitted without an outcome column: use it from Python.")
     if name not in frame.columns:
         raise DataError(f"the outcome {missing(name, frame.columns)}")
-    column = frame[name]
+    column = frame[name].alias("")  # a name like ^x$ would be taken for a pattern
     if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
         raise DataError(f"column {name!r} holds {column.dtype}. It must hold numbers.")
     return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
@@ -64,7 +64,7 @@ def _split(instances: Instances, name: str) -> Iterator[tuple[Any, list[int]]]:
     frame: pl.DataFrame = instances.origin.frame  # type: ignore[attr-defined] # a table
     if name not in frame.columns:
         raise DataError(f"the batch {missing(name, frame.columns)}")
-    column = frame[name]
+    column = frame[name].alias("")  # a name like ^x$ would be taken for a pattern
     if column.null_count():
         where = instances.where_flat(int(column.is_null().arg_max() or 0))
         raise DataError(f"column {name!r} is null at {where}. Every row must have its batch.")
