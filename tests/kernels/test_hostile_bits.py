@@ -261,7 +261,8 @@ def follow_curves(generator, n, m):
     outcome, edges = hostile(generator, total), hostile(generator, 5)
     weight, values = hostile(generator, n), Around(np.zeros((total, 2)))
     levels = Around(np.zeros(total, dtype=np.uint8))
-    shares = (weight, frozen, edges, values.array, levels.array)
+    upweight = hostile(generator, total)
+    shares = (weight, upweight, frozen, edges, values.array, levels.array)
     curves.weigh(prediction.array, outcome, offsets, *shares)
     sums = Around(np.zeros((3, 6, 2)))
     curves.sum_by_level(values.array, levels.array, offsets, picks, 0, 1, sums.array)
@@ -269,7 +270,7 @@ def follow_curves(generator, n, m):
     bins = Around(np.zeros((6, 4)))
     curves.sum_by_bin(places, prediction.array, outcome, values.array, edges, bins.array)
     for simplex in (False, True):
-        curve = (picks[0], x[1:4].copy(), y[1:4].copy(), weight, weight, frozen, simplex)
+        curve = (picks[0], x[1:4].copy(), y[1:4].copy(), weight, weight, upweight, frozen, simplex)
         written = (edges, values.array, levels.array)
         with suppress(ZeroDivisionError):  # NaN on a curve of two equal points
             curves.move_along(prediction.array, outcome, offsets, *curve, *written)

@@ -48,10 +48,16 @@ def calibrator():
     return outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(draw(20_000, 0)[0])
 
 
-def test_a_fit_on_a_log_decides_as_well_as_one_on_all_outcomes(calibrator):
+def test_a_fit_on_a_log_decides_as_well_as_the_best_rule(calibrator):
     full = outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(draw(20_000, 0)[1])
-    assert true_values(calibrator)[0] >= true_values(full)[0] - 0.01
-    assert true_values(calibrator)[0] >= MEAN.max(axis=1).mean() - 0.03
+    ours, rules = true_values(calibrator)
+    assert ours >= rules.max() - 2 * calibrator.tolerance_
+    assert ours >= true_values(full)[0] - 0.03
+    assert ours > MEAN[np.arange(N_CONTEXTS), PREDICTION.argmax(axis=1)].mean() + 0.05
+    found = outrule.metrics.violations(
+        outrule.BestAction(), RULES, PREDICTION, MEAN, calibrated=calibrator.predict(PREDICTION)
+    )
+    assert max(map(abs, found.values())) <= 1.5 * calibrator.tolerance_
 
 
 def test_rule_values_in_training_are_those_of_the_world(calibrator):
@@ -195,7 +201,8 @@ def test_unknown_propensities_of_what_was_not_chosen_are_enough(calibrator):
     log, _ = draw(4_000, 11)
     only = replace(log, propensity=np.where(log.observed, log.propensity, np.nan))
     loose, tight = (outrule.certify(calibrator, data) for data in (only, log))
-    assert loose.gap_lower < tight.gap_lower
+    widths = [one.calibrated.upper - one.calibrated.lower for one in (loose, tight)]
+    assert widths[0] > 1.2 * widths[1]
     outrule.verify(loose, calibrator, only)
 
 

@@ -40,10 +40,11 @@ def few_choices(problem: Problem, instances: Instances) -> str | None:
 
 def _without_choice(problem: Problem, instances: Instances) -> Booleans:
     """Instances in which the best decision is all items, whatever they are worth, shape (n,)."""
-    sizes = np.diff(instances.offsets)
+    sizes, result = np.diff(instances.offsets), np.zeros(len(instances), dtype=np.bool_)
+    if instances.width is not None:  # whole arrays: nothing was left out
+        return result
     if problem.exactly_one:
         return np.asarray(sizes == 1)
-    result = np.zeros(len(instances), dtype=np.bool_)
     if instances.value_range[0] < 0:  # to leave an item out may be better
         return result
     layout = problem.lay(instances)
