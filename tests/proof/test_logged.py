@@ -14,7 +14,8 @@ from sealing import reseal
 
 N_CONTEXTS, N_ACTIONS = 6, 3
 MEAN = np.random.default_rng(3).uniform(0.1, 0.9, (N_CONTEXTS, N_ACTIONS))
-PREDICTION = np.clip(MEAN + np.random.default_rng(4).normal(0, 0.2, MEAN.shape), 0, 1)
+ERROR = np.random.default_rng(4).normal(0, 0.1, MEAN.shape) + np.array([0.3, 0.1, -0.3])
+PREDICTION = np.clip(MEAN + ERROR, 0, 1)
 RULES = (*(outrule.Fixed(action) for action in range(N_ACTIONS)), outrule.Multiplier([1, 0.5, 2]))
 
 

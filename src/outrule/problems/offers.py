@@ -45,7 +45,8 @@ def _without_choice(problem: Problem, instances: Instances) -> Booleans:
         return result
     if problem.exactly_one:
         return np.asarray(sizes == 1)
-    if instances.value_range[0] < 0:  # to leave an item out may be better
+    # To leave an item out may be better; and a function of the caller's may do anything.
+    if instances.value_range[0] < 0 or not problem.threaded:
         return result
     layout = problem.lay(instances)
     few = np.flatnonzero(sizes <= layout.k)
