@@ -14,7 +14,8 @@ from sealing import reseal
 
 N_CONTEXTS, N_ACTIONS = 6, 3
 MEAN = np.random.default_rng(3).uniform(0.1, 0.9, (N_CONTEXTS, N_ACTIONS))
-PREDICTION = np.clip(MEAN + np.random.default_rng(4).normal(0, 0.2, MEAN.shape), 0, 1)
+ERROR = np.random.default_rng(4).normal(0, 0.1, MEAN.shape) + np.array([0.3, 0.1, -0.3])
+PREDICTION = np.clip(MEAN + ERROR, 0, 1)
 RULES = (*(outrule.Fixed(action) for action in range(N_ACTIONS)), outrule.Multiplier([1, 0.5, 2]))
 
 
@@ -53,6 +54,7 @@ def test_a_fit_on_a_log_decides_as_well_as_the_best_rule(calibrator):
     ours, rules = true_values(calibrator)
     assert ours >= rules.max() - 2 * calibrator.tolerance_
     assert ours >= true_values(full)[0] - 0.03
+    assert ours > MEAN[np.arange(N_CONTEXTS), PREDICTION.argmax(axis=1)].mean() + 0.05
     found = outrule.metrics.violations(
         outrule.BestAction(), RULES, PREDICTION, MEAN, calibrated=calibrator.predict(PREDICTION)
     )

@@ -11,6 +11,7 @@ import pytest
 import outrule
 from outrule import ArgumentError, DataError, Instances, Watch
 from outrule.watching import counting, watch as module
+from sealing import reseal
 
 PREDICTIONS = np.array([[0.6, 0.4], [0.4, 0.6]])
 RULES = [outrule.Fixed(0, "first"), outrule.Fixed(1, "second")]
@@ -308,7 +309,6 @@ def test_the_history_is_capped_and_older_batches_are_only_out_of_order(calibrato
 def tampered(text, change):
     content = json.loads(text)
     change(content)
-    content.pop("digest")
     return json.dumps(content)
 
 
@@ -333,8 +333,8 @@ def test_a_state_that_was_changed_is_refused(begun, calibrator, change):
 
 
 def test_a_state_of_another_format_or_model_is_refused(begun, calibrator):
+    text = reseal(tampered(begun.to_json(), lambda c: c.update(format=2)))
     with pytest.raises(DataError, match="has format 2, and this version of outrule reads format 1"):
-        text = reseal(tampered(begun.to_json(), lambda c: c.update(format=2)))
         Watch.from_json(text, calibrator)
     other = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05, start=None)
     other.fit(*draw(0.1, 1_001, n=4_000))

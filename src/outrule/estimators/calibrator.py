@@ -264,7 +264,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)])
         >>> explored = calibrator.fit(*data).explore(data[0], share=0.2)
         >>> explored.propensity[0], round(explored.cost, 3)
-        (array([0.1, 0.9]), 0.03)
+        (array([0.1, 0.9]), 0.021)
         """
         instances = self._fitted().instances(predictions, None, available)
         chosen, propensity, cost = exploring.explore(

@@ -114,7 +114,7 @@ def _repeats(instances: Instances, layout: Layout, one: str, other: str) -> bool
     if one == "u":  # an edge has no direction
         pair = np.sort(pair, axis=0)
     keys = np.stack((instances.instance, *pair))
-    return bool(len(np.unique(keys, axis=1)[0]) < keys.shape[1])
+    return bool(np.unique(keys, axis=1).shape[1] < keys.shape[1])
 
 
 def _mixture(

@@ -45,7 +45,7 @@ def _without_choice(problem: Problem, instances: Instances) -> Booleans:
         return result
     if problem.exactly_one:
         return np.asarray(sizes == 1)
-    # To leave an item out may be better, or a function of the caller's may do so.
+    # To leave an item out may be better; and a function of the caller's may do anything.
     if instances.value_range[0] < 0 or not problem.threaded:
         return result
     layout = problem.lay(instances)

@@ -62,6 +62,8 @@ def verify(
     units = dict.fromkeys(("epsilon", "confidence", "heaviest", "max_weight"), 0.0)
     units |= dict.fromkeys(("squared_error_before", "squared_error_after"), span**2)
     for name, value in derived.items():
+        if name not in claimed:
+            raise CertificateError(f"{name}: the certificate does not say it.")
         _compare(claimed[name], value, name, 1e-9 * units.get(name, span))
 
 

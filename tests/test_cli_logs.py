@@ -1,0 +1,128 @@
+"""Logs of chosen items on the command line: explore, fit, certify; and the new user's path."""
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from outrule.cli import app
+
+RUN = CliRunner()
+SPEC = """
+epsilon = 0.3
+[problem]
+kind = "best action"
+[data]
+instance = "visit"
+item = "banner"
+prediction = "score"
+outcome = "clicked"
+{more}
+[[rules]]
+name = "always a"
+always = "a"
+"""
+
+
+def offers(n, seed):
+    generator = np.random.default_rng(seed)
+    score = generator.random(3 * n)
+    return pl.DataFrame(
+        {
+            "visit": np.repeat([f"v{seed}-{i}" for i in range(n)], 3),
+            "banner": np.tile(list("abc"), n),
+            "score": score,
+            "clicked": (generator.random(3 * n) < score).astype(float),
+        }
+    )
+
+
+def run(*arguments):
+    return RUN.invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    offers(600, 0).write_parquet(tmp_path / "full.parquet")
+    offers(2_000, 1).drop("clicked").write_parquet(tmp_path / "today.parquet")
+    (tmp_path / "full.toml").write_text(SPEC.format(more=""))
+    (tmp_path / "log.toml").write_text(SPEC.format(more='propensity = "propensity"'))
+    spec = ("--spec", tmp_path / "full.toml")
+    found = run("fit", tmp_path / "full.parquet", *spec, "-o", tmp_path / "model.json")
+    assert found.exit_code == 0, found.stderr
+    return tmp_path
+
+
+def explore(folder, *options):
+    output = folder / "decisions.parquet"
+    given = ("decide", folder / "model.json", folder / "today.parquet", "-o", output)
+    found = run(*given, "--explore", "0.4", "--seed", "7", *options)
+    return found, pl.read_parquet(output) if found.exit_code == 0 else None
+
+
+def logged(decisions):
+    clicked = offers(2_000, 1)["clicked"]
+    return decisions.with_columns(clicked=pl.when("chosen").then(clicked)).drop("chosen")
+
+
+@pytest.mark.parametrize("over", ["uniform", "rules"])
+def test_explored_decisions_can_be_fitted_and_certified(folder, over):
+    found, decisions = explore(folder, "--explore-over", over)
+    assert "exploring is expected to cost 0.1" in found.stderr or over == "rules"
+    assert decisions["chosen"].sum() == 2_000
+    sums = decisions.group_by("visit").agg(pl.col("propensity").sum())["propensity"]
+    np.testing.assert_allclose(sums, 1)
+    log = logged(decisions)
+    first, last = log[:3_000], log[3_000:]
+    first.write_parquet(folder / "first.parquet")
+    last.write_parquet(folder / "last.parquet")
+    model = folder / "logged.json"
+    found = run("fit", folder / "first.parquet", "--spec", folder / "log.toml", "-o", model)
+    assert found.exit_code == 0, found.stderr
+    found = run("certify", model, folder / "last.parquet")
+    assert found.exit_code == 0, found.stdout + found.stderr
+    assert "outcomes of chosen items only" in found.stdout
+    assert "oracle that knows the outcomes" in found.stdout
+    decided = ("decide", model, folder / "today.parquet", "-o", folder / "again.parquet")
+    assert run(*decided).exit_code == 0
+
+
+def test_a_column_that_is_there_is_not_replaced(folder):
+    table = pl.read_parquet(folder / "today.parquet").with_columns(propensity=1.0)
+    table.write_parquet(folder / "today.parquet")
+    found, _ = explore(folder)
+    assert found.exit_code == 2
+    assert "already has a column 'propensity'" in found.stderr
+
+
+def test_the_new_users_path_ends_in_an_explanation(folder):
+    log = logged(explore(folder)[1])
+    log.drop("propensity").write_parquet(folder / "log.parquet")
+    fit = ("fit", folder / "log.parquet", "--spec", folder / "full.toml", "-o", folder / "m.json")
+    found = run(*fit)
+    assert found.exit_code == 2
+    assert "Does the log know only the outcome of what was chosen? Then do not drop" in found.stderr
+    log.drop_nulls("clicked").write_parquet(folder / "log.parquet")
+    assert "no instance offers a choice" in run(*fit).stderr
+    found = run("certify", folder / "model.json", folder / "log.parquet")
+    assert found.exit_code == 2
+    assert "no instance offers a choice" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ("propensity = 1.5", "'propensity' must be a column, or a number above 0 and up to 1."),
+        ("propensity = 0", "'propensity' must be a column, or a number above 0 and up to 1."),
+        ('observed = "shown"', "'observed' is given without 'propensity'."),
+        ("propensity_estimated = true", "'propensity_estimated' is given without 'propensity'."),
+        ('propensity = "p"', "[data] propensity: there is no column 'p'."),
+        ('propensity = "clicked"', "'propensity' and 'outcome' name the same column."),
+    ],
+)
+def test_a_spec_with_faults_is_refused(folder, more, words):
+    (folder / "log.toml").write_text(SPEC.format(more=more))
+    spec = ("--spec", folder / "log.toml")
+    found = run("fit", folder / "full.parquet", *spec, "-o", folder / "m.json")
+    assert found.exit_code == 2
+    assert words in found.stderr
