@@ -3,6 +3,7 @@
 # Only typer is imported here and at the top of the commands' modules: numpy, polars, numba and
 # scikit-learn take seconds, and `outrule --help` should not wait for them.
 import inspect
+import os
 import sys
 from typing import Annotated
 
@@ -55,8 +56,18 @@ def main(
     """
 
 
+def _open_closed_streams() -> None:
+    """Files opened later must not take the numbers of closed standard streams."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+
+
 def run() -> None:
     """The command from the shell; what typer itself prints can meet a full disk as well."""
+    _open_closed_streams()
     try:
         with refusals():
             app(prog_name="outrule")
