@@ -44,8 +44,10 @@ def test_the_path_of_a_watch(tmp_path):
     for line in lines:
         run = [sys.executable, "-m", *line.split()]
         done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, (line, done.stdout, done.stderr)
-    assert "kept: Decisions are at least as good" in done.stdout
+        # 30 days are too few to show so small a margin, and the watch says so.
+        expected = 3 if "outrule watch" in line else 0
+        assert done.returncode == expected, (line, done.stdout, done.stderr)
+    assert done.stdout.startswith("undecided: ")
     names = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")}
     assert names == {"trips", "model.json", "watch.json", "watch.html", "outrule.prom"}
 
