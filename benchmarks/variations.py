@@ -35,6 +35,8 @@ VARIATIONS: dict[str, dict[str, Any]] = {
     "patience 10": {"start": CrossFit(patience=10)},
     "patience 40, 200 patches": {"start": CrossFit(patience=40, max_patches=200)},
     "50 patches": {"start": CrossFit(max_patches=50)},
+    "8 bins, 50 patches": {"start": CrossFit(bins=8, max_patches=50)},
+    "2 folds, 200 patches": {"start": CrossFit(folds=2, max_patches=200)},
     "other folds": {"random_state": 1},
     "isotonic start": {"start": Isotonic()},
     "predictions as start": {"start": None},

@@ -33,7 +33,7 @@ def _points(x: Floats, y: Floats) -> Floats:
         slope = np.append(np.diff(y), 0.0) / width
     slope[~np.isfinite(slope)] = 0.0  # behind the last, or no number at all
     # The sums that the kernel forms piece by piece: the same bits in either way.
-    level = np.cumsum(np.append(y[0], slope[:-1] * width[:-1]))
+    level = np.cumsum(np.append(y[0] + 0.0, slope[:-1] * width[:-1]))
     return np.stack([x, level, slope, width, np.full(len(x), y[-1])], axis=1)
 
 

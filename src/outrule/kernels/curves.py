@@ -12,6 +12,8 @@ from outrule.kernels.tally import project_simplex, project_simplices
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Places = NDArray[np.int32]
+Space = tuple[NDArray[np.int32], Integers, Floats, Floats]
 
 FEW = 64  # instances that stay in the nearest cache while all patches are applied
 LARGEST = np.finfo(np.float64).max
@@ -22,6 +24,7 @@ GIVEN = -2  # instead of a curve: the member starts from what is given
 # each other as the smallest predictions (1e-320) have a slope that is a number.
 X, Y, SLOPE, WIDTH, MOST = range(5)
 SCALE = 2.0**100
+STEP = 3  # pieces of a curve that are added at a time
 BLOCK = 512  # instances whose values stay in cache while all tests are summed
 
 
@@ -44,9 +47,7 @@ def _last_below(points: Floats, at: int, length: int, x: float) -> int:
 
 @njit(nogil=True, cache=True)
 def _value(points: Floats, at: int, last: int, x: float) -> float:
-    beyond = x - points[at, X]
-    beyond = beyond if beyond > 0.0 else 0.0
-    beyond = beyond if beyond < points[at, WIDTH] else points[at, WIDTH]
+    beyond = _within(x - points[at, X], points[at, WIDTH])
     value, most = points[at, Y] + points[at, SLOPE] * beyond, points[last - 1, MOST]
     return float(value if value < most else most)
 
@@ -130,14 +131,14 @@ def patch_curves(
     order[t] = -1 is the item of largest prediction, the first of equals. Frozen items stay;
     without any (an empty array) all may move. On the simplex, touched instances are projected.
     """
-    few, places, lanes, room = _workspace(offsets)
+    few, space = _workspace(offsets, picks)
+    begins, rising = _rising(ends, points)
     for first in range(0, len(offsets) - 1, FEW):
         near = offsets[first : first + FEW + 1]
         begin, end = near[0], near[-1]
         few[: end - begin] = prediction[begin:end]
         stays = frozen[begin:end] if len(frozen) else frozen
-        patches = (order, ends, points, 0, len(order))
-        space = (places, lanes, room)
+        patches = (order, ends, points, begins, rising, 0, len(order))
         _patch_few(few, near - begin, picks, first, patches, stays, simplex, space)
         prediction[begin:end] = few[: end - begin]
 
@@ -162,9 +163,9 @@ def sum_members(
     :func:`patch_curves`. It starts from ``given`` where ``curve_of_item[c, 0]`` is GIVEN, else from
     :func:`follow_item_curves` by the curves ``curve_of_item[c]``.
     """
-    few, places, lanes, room = _workspace(offsets)
-    space = (places, lanes, room)
+    few, space = _workspace(offsets, picks)
     lengths, order, ends, points = patches
+    begins, rising = _rising(ends, points)
     for first in range(0, len(offsets) - 1, FEW):
         begin = offsets[first]
         near = offsets[first : first + FEW + 1] - begin
@@ -182,20 +183,26 @@ def sum_members(
                 )
             if simplex:
                 project_simplices(few, near, stays)
-            some = (order, ends, points, lengths[c], lengths[c + 1])
+            some = (order, ends, points, begins, rising, lengths[c], lengths[c + 1])
             _patch_few(few, near, picks, first, some, stays, simplex, space)
             for j in range(size):
                 result[begin + j] += few[j]
 
 
 @njit(nogil=True, cache=True)
-def _workspace(offsets: Integers) -> tuple[Floats, Integers, Floats, Floats]:
-    """Room for the items of FEW instances and one more, for FEW places, and twice FEW values."""
+def _workspace(offsets: Integers, picks: NDArray[np.integer]) -> tuple[Floats, Space]:
+    """Room for the items of FEW instances and one more, and for what their patches need.
+
+    That is where each rule's marks are, and for which instances they were written; FEW places;
+    twice FEW values; and the items of one instance.
+    """
     most, n = 0, len(offsets) - 1
     for first in range(0, n, FEW):
         most = max(most, offsets[min(first + FEW, n)] - offsets[first])
-    places = np.empty(FEW, dtype=np.int64)
-    return np.zeros(most + 1), places, np.zeros(2 * FEW), np.empty(longest(offsets))
+    n_rules, k, _ = picks.shape
+    marks = np.full((n_rules + 1, max(k, 1), FEW), np.int32(most))
+    written = np.full(n_rules, -1)
+    return np.zeros(most + 1), (marks, written, np.zeros(2 * FEW), np.empty(longest(offsets)))
 
 
 @njit(nogil=True, cache=True)
@@ -204,39 +211,52 @@ def _patch_few(
     offsets: Integers,
     picks: NDArray[np.integer],
     first: int,
-    patches: tuple[Integers, Integers, Floats, int, int],
+    patches: tuple[Integers, Integers, Floats, Integers, Floats, int, int],
     frozen: Flags,
     simplex: bool,
-    space: tuple[Integers, Floats, Floats],
+    space: Space,
 ) -> None:
     """Some patches for at most FEW instances, whose items are ``few``; picks are from ``first``.
 
     Behind the items is one more number: instances without a mark move that one.
     """
-    order, ends, points, begin, end = patches
-    places, lanes, room = space
+    order, ends, points, begins, rising, begin, end = patches
+    marks, written, lanes, room = space
     n, spare = len(offsets) - 1, len(few) - 1
-    places[:] = spare
     for t in range(begin, end):
         rule = order[t]
+        if rule < 0:
+            for i in range(n):
+                best = _largest(few, offsets[i], offsets[i + 1])
+                marks[rule, 0, i] = spare if len(frozen) and frozen[best] else best
+            marks[rule, 0, n:] = spare
+        elif written[rule] != first:
+            written[rule] = first
+            for j in range(picks.shape[1]):
+                _locate(picks[rule, j, first : first + n], offsets, frozen, spare, marks[rule, j])
+        pieces = rising[begins[t] : begins[t + 1]]
         for j in range(picks.shape[1] if rule >= 0 else 1):
-            if rule >= 0:
-                for i in range(n):
-                    position = np.int64(picks[rule, j, first + i])
-                    place = offsets[i] + position
-                    places[i] = place if place < offsets[i + 1] else spare
-            else:
-                for i in range(n):
-                    places[i] = _largest(few, offsets[i], offsets[i + 1])
-            if len(frozen):
-                for i in range(n):
-                    stays = places[i] < spare and frozen[places[i]]
-                    places[i] = spare if stays else places[i]
-            _follow(few, places, points, ends[t], ends[t + 1], lanes)
+            places = marks[rule, j]
+            _follow(few, places, n, points, ends[t], ends[t + 1], pieces, lanes)
             if simplex:
                 for i in range(n):
                     if places[i] < spare:
                         project_simplex(few, frozen, offsets[i], offsets[i + 1], room)
+
+
+@njit(nogil=True, cache=True)
+def _locate(
+    picks: NDArray[np.integer], offsets: Integers, frozen: Flags, spare: int, places: Places
+) -> None:
+    """Where the picked items are; spare where there is none, or it is frozen."""
+    places[len(picks) :] = spare
+    for i in range(len(picks)):
+        place = offsets[i] + np.int64(picks[i])
+        places[i] = place if place < offsets[i + 1] else spare
+    if len(frozen):
+        for i in range(len(picks)):
+            if places[i] < spare and frozen[places[i]]:
+                places[i] = spare
 
 
 @njit(nogil=True, cache=True)
@@ -248,28 +268,63 @@ def _largest(few: Floats, start: int, stop: int) -> int:
 
 
 @njit(nogil=True, cache=True)
+def _rising(ends: Integers, points: Floats) -> tuple[Integers, Floats]:
+    """The pieces of every curve that rise, with nothing behind them up to a multiple of STEP."""
+    begins, n = np.empty(len(ends), dtype=np.int64), 0
+    pieces = np.zeros((len(points) + STEP * len(ends), 5))
+    for curve in range(len(ends) - 1):
+        begins[curve] = n
+        for j in range(ends[curve], ends[curve + 1] - 1):
+            if points[j, SLOPE] != 0.0:
+                pieces[n] = points[j]
+                n += 1
+        n += (begins[curve] - n) % STEP
+    begins[-1] = n
+    return begins, pieces[:n]
+
+
+@njit(nogil=True, cache=True)
 def _follow(
-    few: Floats, places: Integers, points: Floats, first: int, last: int, lanes: Floats
+    few: Floats,
+    places: Places,
+    n: int,
+    points: Floats,
+    first: int,
+    last: int,
+    rising: Floats,
+    lanes: Floats,
 ) -> None:
-    """:func:`value_at` for FEW items, point by point for all of them, so that it is vectors.
+    """:func:`value_at` for FEW items, piece by piece for all of them, so that it is vectors.
 
     A piece of the curve adds its slope times what p is beyond its point, at most its width. The
     points' Y are those sums, so one piece after the last point below p has the same bits.
     """
+    if n < FEW // 8:
+        for i in range(n):
+            few[places[i]] = value_at(points, first, last, few[places[i]])
+        return
     for i in range(FEW):
         lanes[i] = few[places[i]] * SCALE
         lanes[FEW + i] = points[first, Y]
-    for j in range(first, last - 1):
-        x, slope, width = points[j, X], points[j, SLOPE], points[j, WIDTH]
+    for j in range(0, len(rising), STEP):
+        xa, slope_a, width_a = rising[j, X], rising[j, SLOPE], rising[j, WIDTH]
+        xb, slope_b, width_b = rising[j + 1, X], rising[j + 1, SLOPE], rising[j + 1, WIDTH]
+        xc, slope_c, width_c = rising[j + 2, X], rising[j + 2, SLOPE], rising[j + 2, WIDTH]
         for i in range(FEW):
-            beyond = lanes[i] - x
-            beyond = beyond if beyond > 0.0 else 0.0
-            beyond = beyond if beyond < width else width
-            lanes[FEW + i] += slope * beyond
+            x, value = lanes[i], lanes[FEW + i]
+            value += slope_a * _within(x - xa, width_a)
+            value += slope_b * _within(x - xb, width_b)
+            lanes[FEW + i] = value + slope_c * _within(x - xc, width_c)
     most = points[last - 1, MOST]
     for i in range(FEW):
         value = lanes[FEW + i]
         few[places[i]] = value if value < most else most
+
+
+@njit(nogil=True, cache=True)
+def _within(beyond: float, width: float) -> float:
+    beyond = beyond if beyond > 0.0 else 0.0
+    return float(beyond if beyond < width else width)
 
 
 @njit(nogil=True, cache=True)
