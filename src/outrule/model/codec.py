@@ -49,7 +49,7 @@ KINDS: dict[str, type] = {
     if isinstance(kind, type) and is_dataclass(kind) and not inspect.isabstract(kind)
     if issubclass(kind, (Problem, Rule, check.Check, check.Step, Isotonic, CrossFit, Value))
 }
-PARAMETERS = [field.name for field in fields(Settings)]
+PARAMETERS = [field.name for field in fields(Settings) if field.name != "segments"]
 
 Functions = Mapping[str, Callable[..., Any]]
 Positive = Annotated[float, Field(gt=0)]

@@ -144,6 +144,11 @@ class Bets:
         rest = self.weight - self.value
         return math.exp(evidence(rest, self.weight, self.stake, s, -math.log(delta)))
 
+    def evidence_above(self, level: float, delta: float) -> float:
+        """The e-value against "the mean is at most ``level``", stopped at 1 / delta."""
+        s = min(max((level - self.ends.low) / self.ends.width, 0.0), 1.0)
+        return math.exp(evidence(self.value, self.weight, self.stake, s, -math.log(delta)))
+
     def approximate(self, delta: float) -> Estimate:
         """The cluster-robust interval: see :func:`student`."""
         return student(self.sums, self.total, self.ends, delta)

@@ -24,10 +24,15 @@ class Recount:
     """Sums and bounds with one entry per observation, in the order of the bets."""
 
     def __init__(
-        self, model: Model, instances: Instances, outcome: Floats, certificate: Certificate
+        self,
+        model: Model,
+        instances: Instances,
+        outcome: Floats,
+        certificate: Certificate,
+        shares: int,
     ):
         self.outcome, self.instance = outcome, instances.instance
-        self.delta, self.shares = 1 - certificate.confidence, len(model.rules) + 2
+        self.delta, self.shares = 1 - certificate.confidence, shares
         self._set_ranges(model, instances)
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
         looks = [look.n_instances for look in certificate.earlier]
@@ -149,29 +154,67 @@ class Recount:
         stated = Estimate(math.nan, math.nan, math.nan) if claim is None else claim.difference
         difference = self.interval(observed, *self.apart, shared, stated)
         lower = self.lower(observed, *self.apart, delta, math.nan if claim is None else claim.lower)
-        near, one = self.student(observed, *self.apart, delta), self.apart[1]
+        row = self._judged(observed, difference[0], lower >= -self.margin, tolerated)
+        result = {
+            "name": name,
+            "value": self.base + self.mean(self.value(theirs)),
+            "difference": difference,
+            "lower": lower,
+            "verdict": row["verdict"] if self.declared else "inconclusive",
+        }
+        return {**row, "result": result, "lower": lower}
+
+    def inside(
+        self,
+        ours: Booleans,
+        theirs: Sequence[Booleans],
+        tolerated: Sequence[float],
+        claimed: float | None,
+        n_segments: int,
+    ) -> list[dict[str, Any]]:
+        """What the verdict of a segment takes from every rival; its smallest bound is claimed.
+
+        A bound above the smallest is not searched: it is infinite here.
+        """
+        mine, one = self.value(ours), self.apart[1]
+        slack, rows, late = 0.4e-9 * self.span / (2 * one), [], []
+        for marks, most in zip(theirs, tolerated, strict=True):
+            observed = mine - self.value(marks)
+            game, lower = _Game(self, observed, -one, one, self.delta), math.inf
+            passes = self.margin >= one or game.wins((one - self.margin) / (2 * one))
+            if claimed is None or not game.wins((claimed + one) / (2 * one) + slack):
+                hint = math.nan if claimed is None else claimed
+                lower = self.lower(observed, *self.apart, self.delta, hint)
+            support = _Game(self, observed, -one, one, self.delta / n_segments)
+            level = max(one - self.margin, 0.0) / (2 * one)
+            row = self._judged(observed, self.mean(observed), passes, most)
+            rows.append({**row, "lower": lower, "support": support.stopped(level)})
+            late.append(observed)
+        if min(row["lower"] for row in rows) == math.inf:  # the claim is too small
+            for row, observed in zip(rows, late, strict=True):
+                row["lower"] = self.lower(observed, *self.apart, self.delta, math.nan)
+        return rows
+
+    def _judged(
+        self, observed: Floats, mean: float, passes: bool, tolerated: float
+    ) -> dict[str, Any]:
+        """The verdict against one rival, and what it rests on."""
+        delta, shared, one = self.delta, self.delta / self.shares, self.apart[1]
+        near = self.student(observed, *self.apart, delta)
         against = _Game(self, -observed, -one, one, shared)
         evidence = against.stopped((tolerated + one) / (2 * one))
         half = _Game(self, -observed, -one, one, delta / 2)
         worse = tolerated == 0 and (near[2] < 0 or half.wins(0.5))
-        verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
+        verdict = "pass" if passes and not worse else "inconclusive"
         if evidence >= 1:
             verdict = "fail"
-        lags = worse or difference[0] < -self.margin
+        lags = worse or mean < -self.margin
         needed = None
         if verdict == "inconclusive":
             level, chance = (-tolerated, shared) if lags else (-self.margin, delta)
             needed = self.needed(observed, level, chance)
         return {
-            "result": {
-                "name": name,
-                "value": self.base + self.mean(self.value(theirs)),
-                "difference": difference,
-                "lower": lower,
-                "verdict": verdict if self.declared else "inconclusive",
-            },
-            "mean": difference[0],
-            "lower": lower,
+            "mean": mean,
             "approximate": near,
             "evidence": evidence,
             "verdict": verdict,

@@ -21,6 +21,7 @@ from outrule.model.model import Model, model_of
 from outrule.problems.contract import Layout
 from outrule.proof.continuation import first_part, largest_decision
 from outrule.proof.recount import Recount
+from outrule.proof.segment_recount import SegmentRecount, groups_of, last_or_first, near_claim
 from outrule.proof.statement import FORMAT, Certificate, RivalResult
 from outrule.rules.rules import Rule
 from outrule.types import Booleans, Floats
@@ -54,7 +55,7 @@ def verify(
     instances = model.instances(predictions, outcomes, available, sample_weight)
     if instances.fingerprint in model.fingerprints:
         raise CertificateError("data: fit has seen these instances, so they prove nothing.")
-    claimed = json.loads(text)
+    claimed = {"segmented": None, "segments": []} | json.loads(text)
     derived = json.loads(json.dumps(_derive(model, instances, certificate)))
     derived["model"] = fingerprint(model, certificate.library)  # of the version it names
     span = instances.value_range[1] - instances.value_range[0]
@@ -94,14 +95,19 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
     """Every entry of the certificate but the fingerprint of the model."""
     outcome = instances.require_outcome("verify")
     try:
-        data = Recount(model, instances, outcome, certificate)
+        groups, note = groups_of(instances, certificate)
+        shares = (len(model.rules) + 2) * (1 + len(groups))
+        data = Recount(model, instances, outcome, certificate, shares)
     except ValueError as error:
-        raise CertificateError(f"{error}.") from None
+        raise CertificateError(f"{str(error).rstrip('.')}.") from None
     decided = _decide_again(model, instances, outcome)
     rivals = _rivals(model, data, decided, certificate)
+    segments = SegmentRecount(model, instances, groups, certificate, shares)
+    n, theirs = len(decided.rules), [*decided.rules, decided.plain, decided.isotonic]
+    inside = segments.rows(decided.calibrated, theirs, [data.margin] * n + [0.0, 0.0])
     before, after = instances.prediction, decided.after
     return {
-        **_conclusion(data, rivals, certificate),
+        **_conclusion(data, rivals, segments.counts, inside, certificate),
         **_closest(model, data, rivals, certificate),
         **_values(model, data, decided, rivals, certificate),
         "epsilon": model.epsilon,
@@ -124,7 +130,19 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         "library": certificate.library,
         "format": FORMAT,
         "earlier": _earlier(model, instances, data, certificate),
+        "segmented": _segmented(certificate, note),
+        "segments": segments.results(inside, _rival_names(model), declared=data.declared),
     }
+
+
+def _segmented(certificate: Certificate, note: str | None) -> dict[str, Any] | None:
+    by = certificate.segmented
+    return None if by is None else {**vars(by), "note": note}
+
+
+def _rival_names(model: Model) -> list[str]:
+    names = [rule.name for rule in model.rules]
+    return [*names, "the plain optimiser on the original predictions", "isotonic regression"]
 
 
 def _decide_again(model: Model, instances: Instances, outcome: Floats) -> _Decisions:
@@ -158,33 +176,45 @@ def _rivals(
 
 
 def _conclusion(
-    data: Recount, rivals: list[dict[str, Any]], certificate: Certificate
+    data: Recount,
+    rivals: list[dict[str, Any]],
+    counts: list[Recount],
+    inside: list[list[dict[str, Any]]],
+    certificate: Certificate,
 ) -> dict[str, Any]:
     """The verdicts, and what would decide an open one."""
+    order = ("fail", "inconclusive", "pass")
     groups = {"rules": rivals[:-2], "plain": rivals[-2:-1], "isotonic": rivals[-1:]}
     provisional = {name: data.verdict(group) for name, group in groups.items()}
-    verdicts = provisional if data.declared else dict.fromkeys(groups, "inconclusive")
-    order = ("fail", "inconclusive", "pass")
+    if inside:
+        found = [one.verdict(rows) for one, rows in zip(counts, inside, strict=True)]
+        provisional["segments"] = min(found, key=order.index)
+    verdicts = provisional if data.declared else dict.fromkeys(provisional, "inconclusive")
     headline = min(verdicts.values(), key=order.index)
     needed = None
     if data.declared and headline == "inconclusive":
-        needed = _last_or_first([rival for rival in rivals if rival["open"]])
-    if needed and certificate.needed and math.isclose(needed, certificate.needed, rel_tol=1e-6):
-        needed = certificate.needed  # a large count hangs on the last bits
+        undecided = [rival for rival in rivals if rival["open"]]
+        for one, rows in zip(counts, inside, strict=True):
+            scaled = [{**row, "needed": _of_all(row["needed"], one.n, data.n)} for row in rows]
+            undecided += [row for row in scaled if row["open"]]
+        needed = last_or_first(undecided)
     return {
         "verdict": headline,
         "verdicts": verdicts,
         "if_declared": None if data.declared else min(provisional.values(), key=order.index),
-        "needed": needed,
+        "needed": near_claim(needed, certificate.needed),
     }
+
+
+def _of_all(needed: int | None, n: int, n_whole: int) -> int | None:
+    return None if needed is None else -(-needed * n_whole // n)
 
 
 def _closest(
     model: Model, data: Recount, rivals: list[dict[str, Any]], certificate: Certificate
 ) -> dict[str, Any]:
     """The gap, and the rivals with the smallest lower bounds."""
-    names = [rule.name for rule in model.rules]
-    every = [*names, "the plain optimiser on the original predictions", "isotonic regression"]
+    names, every = [rule.name for rule in model.rules], _rival_names(model)
     return {
         "gap": min(rival["mean"] for rival in rivals),
         "gap_lower": min(rival["lower"] for rival in rivals),
@@ -257,15 +287,6 @@ def _claims(certificate: Certificate, n_rules: int) -> list[RivalResult | None]:
     """What is said of every rival; nothing where a row is missing."""
     rules = [*certificate.rules, *[None] * n_rules][:n_rules]
     return [*rules, *[*certificate.rivals, None, None][:2]]
-
-
-def _last_or_first(undecided: list[dict[str, Any]]) -> int | None:
-    """The smallest count that fails; else the largest that passes, if all have one."""
-    failing = [rival["needed"] for rival in undecided if rival["lags"] and rival["needed"]]
-    if failing:
-        return int(min(failing))
-    counts = [rival["needed"] for rival in undecided]
-    return int(max(counts)) if counts and None not in counts else None
 
 
 def _unit(instances: Instances) -> str:

@@ -1,0 +1,67 @@
+"""A rival, judged: the difference to it, its bounds, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from outrule.proof.confidence import Estimate, Observations, Range
+from outrule.proof.statement import RivalResult, Verdict, weakest
+from outrule.types import Floats
+
+NEARLY = 1 - 1e-12  # of a level that the capital of bets is stopped at
+
+
+class Versus(NamedTuple):
+    """A rival, judged."""
+
+    result: RivalResult
+    verdict: Verdict  # as if the largest weight were declared
+    evidence: float  # the e-value for "the rival is better"
+    approximate: Estimate
+    needed: int | None
+    lags: bool  # the data speak for the rival
+    support: float  # the e-value for "it is not better by more than the margin", where asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Judges rivals on some observations: all of them, or those of a segment."""
+
+    observations: Observations
+    ours: Floats  # values per instance
+    apart: Range  # of a difference
+    margin: float
+    delta: float
+    shared: float  # delta divided by how many rivals and segments can fail
+    supported: float | None = None  # the level at which support is stopped
+
+    def versus(self, name: str, theirs: Floats, tolerated: float) -> Versus:
+        """Judge a rival; it makes the verdict fail if it is better by more than ``tolerated``."""
+        bets = self.observations.bets(self.ours - theirs, self.apart)
+        difference, lower = bets.interval(self.shared), bets.lower(self.delta)
+        near = bets.approximate(self.delta)
+        evidence = bets.evidence_below(-tolerated, self.shared)
+        worse = tolerated == 0 and (near.upper < 0 or bets.upper(self.delta / 2) < 0)
+        found: Verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
+        if evidence * self.shared >= NEARLY:
+            found = "fail"
+        lags = worse or difference.mean < -self.margin
+        needed = None
+        if found == "inconclusive":
+            level, delta = (-tolerated, self.shared) if lags else (-self.margin, self.delta)
+            needed = bets.needed(level, delta)
+        stated: Verdict = found if self.observations.declared else "inconclusive"
+        result = RivalResult(name, self.observations.mean(theirs), difference, lower, stated)
+        support = 0.0
+        if self.supported is not None:
+            support = bets.evidence_above(-self.margin, self.supported)
+        return Versus(result, found, evidence, near, needed, lags, support)
+
+    def verdict(self, rivals: Iterable[Versus]) -> Verdict:
+        """The verdict against some rivals together."""
+        rivals = list(rivals)
+        if sum(row.evidence for row in rivals) * self.shared >= NEARLY:
+            return "fail"
+        return weakest(row.verdict for row in rivals)
