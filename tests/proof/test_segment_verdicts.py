@@ -74,7 +74,9 @@ def test_the_numbers_of_a_segment_are_those_of_its_instances_alone(calibrator, h
     assert found.share == pytest.approx(len(bern) / len(held_out))
 
 
-def test_it_is_verified_and_every_tampering_is_caught(calibrator, held_out, judged):
+def test_it_is_verified_and_every_tampering_is_caught(calibrator):
+    held_out = cities(2_000, 1)
+    judged = certify(calibrator, held_out, segments=Segments(["city", ("night", "city")], 0.09))
     verify(judged, calibrator, held_out)
     content = json.loads(judged.to_json())
 

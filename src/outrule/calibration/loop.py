@@ -28,8 +28,9 @@ class Status(StrEnum):
 class Round(NamedTuple):
     """One row of the history: what CHECK saw, before the patch it led to.
 
-    ``test`` is the name of a rule, ``"optimiser"``, or None where nothing was flagged; then
-    ``violation`` is the largest there was, and ``step`` is 0.
+    ``test`` is the name of a rule or ``"optimiser"``, inside a segment with its name behind ``in``;
+    or None where nothing was flagged: then ``violation`` is the largest there was (on the whole),
+    and ``step`` is 0.
     """
 
     round: int
@@ -58,6 +59,7 @@ class LoopSettings:
     tolerance: float
     k: int
     max_rounds: int | None  # if None, the source says how many
+    segment_names: tuple[str, ...] = ()
 
 
 def boost(
@@ -85,7 +87,9 @@ def boost(
             found = afresh
             flagged = check.flag(found, tolerance, k, max_rounds, generator)
         if flagged is None:
-            largest = float(found.violations[np.argmax(np.abs(found.violations))])
+            n_tests = found.n_tests or len(found.violations)  # those of the whole
+            whole = found.violations[:n_tests]
+            largest = float(whole[np.argmax(np.abs(whole))])
             history.append(Round(number, None, largest, 0.0, found.squared_error, found.n))
             if check.early_exit:
                 status = Status.CONVERGED
@@ -93,9 +97,11 @@ def boost(
             continue
         length = float(np.copysign(step.size(flagged, tolerance, k), flagged.violation))
         name = "optimiser" if flagged.test == OPTIMISER else rules[flagged.test].name
+        if flagged.segment >= 0:
+            name += f" in {settings.segment_names[flagged.segment]}"
         seen = (flagged.violation, length, found.squared_error, found.n)
         history.append(Round(number, name, *seen))
-        done.append(Patch(flagged.test, length))
+        done.append(Patch(flagged.test, length, flagged.segment))
         source.apply(done[-1], found)
         if validation is not None:
             validation.apply(done[-1])

@@ -26,11 +26,13 @@ Span = tuple[int, int]
 class Patch(NamedTuple):
     """Move the items a test marks by ``step``, then project.
 
-    ``test`` is the number of a rule, or -1 for the optimiser's own test.
+    ``test`` is the number of a rule, or -1 for the optimiser's own test. ``segment`` is the number
+    of the segment whose instances are moved, or -1 for the whole.
     """
 
     test: int
     step: float
+    segment: int = -1
 
 
 class Decided(NamedTuple):

@@ -86,6 +86,7 @@ class Segment(NamedTuple):
     value: Value | None
     share: float  # of the weight
     pooled: int = 0  # how many values are pooled in it
+    tolerance: float | None = None  # of a fitted model, the largest violation inside it
 
     @property
     def name(self) -> str:

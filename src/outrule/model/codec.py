@@ -28,6 +28,7 @@ from outrule.calibration.patches import Patch
 from outrule.calibration.piecewise import POOLED
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
+from outrule.data.segments import Segment, Segmentation, Segments
 from outrule.errors import DataError
 from outrule.files import read_limited, write_text
 from outrule.model import value as values
@@ -95,6 +96,36 @@ class MemberFile(BaseModel):
     patches: tuple[CurvePatch, ...]
 
 
+class SegmentsFile(BaseModel):
+    """What a model file holds of its segments."""
+
+    model_config = STRICT
+
+    by: tuple[tuple[str, ...], ...]
+    min_share: float
+    min_instances: int
+    segments: Annotated[tuple[Segment, ...], Field(min_length=1)]
+    small: tuple[Segment, ...]
+
+    @model_validator(mode="after")
+    def _are_segments(self) -> Self:
+        by, named = Segments(self.by, self.min_share, self.min_instances), list[Any]()
+        for segment in self.segments:
+            value, tolerance = segment.value, segment.tolerance
+            good = segment.columns in by.by and 0 < segment.share <= 1 + 1e-9
+            good = good and (value is None or len(value) == len(segment.columns))
+            if not good or tolerance is None or tolerance <= 0:
+                raise ValueError("a segment does not agree with the rest")
+            named.append((segment.columns, value))
+        if len(set(named)) < len(named):
+            raise ValueError("a segment occurs twice")
+        return self
+
+    def read(self) -> Segmentation:
+        by = Segments(self.by, self.min_share, self.min_instances)
+        return Segmentation(by, self.segments, self.small)
+
+
 class ModelFile(BaseModel):
     """What a model file holds."""
 
@@ -127,6 +158,7 @@ class ModelFile(BaseModel):
     isotonic: ItemCurves
     members: Annotated[tuple[MemberFile, ...], Field(max_length=MOST_MEMBERS)] = ()
     training_data: tuple[str, ...]
+    segments: SegmentsFile | None = None
 
     @model_validator(mode="after")
     def _parts_belong_together(self) -> Self:
@@ -155,7 +187,9 @@ class ModelFile(BaseModel):
     def _is_patch(self, patch: Patch, n_tests: int) -> bool:
         low, high = self.value_range
         # The longest step is that of two classes, on the simplex: twice the width.
-        return -1 <= patch.test < n_tests and abs(patch.step) <= 2.001 * (high - low)
+        n_segments = 0 if self.segments is None else len(self.segments.segments)
+        known = -1 <= patch.test < n_tests and -1 <= patch.segment < n_segments
+        return known and abs(patch.step) <= 2.001 * (high - low)
 
     def _is_member(self, member: MemberFile, n_tests: int) -> bool:
         return (member.start is None or self._are_item_curves(member.start)) and all(
@@ -229,7 +263,7 @@ def describe(model: Model) -> dict[str, Any]:
         "feature_names": _plain(model.feature_names),
         "has_start": model.has_start,
         "status": model.status.value,
-        "patches": [[patch.test, patch.step] for patch in model.patches],
+        "patches": [list(p) if p.segment >= 0 else [p.test, p.step] for p in model.patches],
         "history": [list(row) for row in model.history],
         "rule_values": model.rule_values.tolist(),
         "weight_seen": model.weight_seen,
@@ -242,6 +276,15 @@ def describe(model: Model) -> dict[str, Any]:
             for member in model.members
         ],
         "training_data": list(model.fingerprints),
+        **({} if model.segmentation is None else {"segments": _segments(model.segmentation)}),
+    }
+
+
+def _segments(found: Segmentation) -> dict[str, Any]:
+    return {
+        **asdict(found.by),
+        "segments": [list(segment) for segment in found.segments],
+        "small": [list(segment) for segment in found.small],
     }
 
 
@@ -279,6 +322,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         max_rounds=file.max_rounds,
         random_state=file.random_state,
         rivals=file.rivals,
+        segments=None if file.segments is None else file.segments.read().by,
         **{"start": None, **decoded},
     )
     if settings.epsilon is not None:
@@ -294,6 +338,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         ),
         rule_values=np.array(file.rule_values, dtype=np.float64),
         fingerprints=file.training_data,
+        segmentation=None if file.segments is None else file.segments.read(),
         **{
             name: getattr(file, name)
             for name in (

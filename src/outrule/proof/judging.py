@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from outrule.proof.confidence import Estimate, Observations, Range
+from outrule.proof.confidence import Bets, Estimate, Observations, Range
 from outrule.proof.statement import RivalResult, Verdict, weakest
 from outrule.types import Floats
 
@@ -35,7 +35,7 @@ class Judge:
     margin: float
     delta: float
     shared: float  # delta divided by how many rivals and segments can fail
-    supported: float | None = None  # the level at which support is stopped
+    n_segments: int = 0  # how many are judged beside it; 0 on the whole
 
     def versus(self, name: str, theirs: Floats, tolerated: float) -> Versus:
         """Judge a rival; it makes the verdict fail if it is better by more than ``tolerated``."""
@@ -43,7 +43,7 @@ class Judge:
         difference, lower = bets.interval(self.shared), bets.lower(self.delta)
         near = bets.approximate(self.delta)
         evidence = bets.evidence_below(-tolerated, self.shared)
-        worse = tolerated == 0 and (near.upper < 0 or bets.upper(self.delta / 2) < 0)
+        worse = tolerated == 0 and self._is_worse(bets)
         found: Verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
         if evidence * self.shared >= NEARLY:
             found = "fail"
@@ -55,9 +55,14 @@ class Judge:
         stated: Verdict = found if self.observations.declared else "inconclusive"
         result = RivalResult(name, self.observations.mean(theirs), difference, lower, stated)
         support = 0.0
-        if self.supported is not None:
-            support = bets.evidence_above(-self.margin, self.supported)
+        if self.n_segments:
+            support = bets.evidence_above(-self.margin, self.delta / self.n_segments)
         return Versus(result, found, evidence, near, needed, lags, support)
+
+    def _is_worse(self, bets: Bets) -> bool:
+        """Whether it is significantly worse than a rival; the more segments, the more it takes."""
+        delta = self.delta / max(self.n_segments, 1)
+        return bets.approximate(delta).upper < 0 or bets.upper(delta / 2) < 0
 
     def verdict(self, rivals: Iterable[Versus]) -> Verdict:
         """The verdict against some rivals together."""

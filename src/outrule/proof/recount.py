@@ -187,7 +187,7 @@ class Recount:
                 lower = self.lower(observed, *self.apart, self.delta, hint)
             support = _Game(self, observed, -one, one, self.delta / n_segments)
             level = max(one - self.margin, 0.0) / (2 * one)
-            row = self._judged(observed, self.mean(observed), passes, most)
+            row = self._judged(observed, self.mean(observed), passes, most, n_segments)
             rows.append({**row, "lower": lower, "support": support.stopped(level)})
             late.append(observed)
         if min(row["lower"] for row in rows) == math.inf:  # the claim is too small
@@ -196,15 +196,17 @@ class Recount:
         return rows
 
     def _judged(
-        self, observed: Floats, mean: float, passes: bool, tolerated: float
+        self, observed: Floats, mean: float, passes: bool, tolerated: float, n_segments: int = 1
     ) -> dict[str, Any]:
         """The verdict against one rival, and what it rests on."""
         delta, shared, one = self.delta, self.delta / self.shares, self.apart[1]
         near = self.student(observed, *self.apart, delta)
         against = _Game(self, -observed, -one, one, shared)
         evidence = against.stopped((tolerated + one) / (2 * one))
-        half = _Game(self, -observed, -one, one, delta / 2)
-        worse = tolerated == 0 and (near[2] < 0 or half.wins(0.5))
+        veto = delta / n_segments
+        half = _Game(self, -observed, -one, one, veto / 2)
+        upper = self.student(observed, *self.apart, veto)[2]
+        worse = tolerated == 0 and (upper < 0 or half.wins(0.5))
         verdict = "pass" if passes and not worse else "inconclusive"
         if evidence >= 1:
             verdict = "fail"

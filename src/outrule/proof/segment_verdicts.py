@@ -71,7 +71,7 @@ def segment_judges(
         looks = [int(np.searchsorted(rows, look.n_instances)) for look in earlier]
         observed = Observations.from_instances(instances.take(rows), max_weight, looks)
         apart, margin, delta = Range(*whole.apart), whole.margin, whole.delta
-        levels = (delta, whole.shared, delta / len(found))
+        levels = (delta, whole.shared, len(found))
         judge = Judge(observed, whole.ours[rows], apart, margin, *levels)
         judges.append(SegmentJudge(segment, rows, judge))
     return judges

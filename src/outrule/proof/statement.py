@@ -88,9 +88,10 @@ class SegmentResult:
 
     ``gap`` is the difference to ``best_rival``, the best of all rivals in this segment.
     ``gap_lower`` and ``verdict`` are those of this segment alone, as if no other had been asked
-    for; only a ``fail`` is shared with all. ``together`` marks passes that hold all at once, by
-    Holm's procedure: these may be picked from the list. ``needed`` counts observations of the
-    segment. ``differences`` are those to the rules, to plain and to isotonic.
+    for; only ``fail``, and being significantly worse than plain or isotonic, are shared with all.
+    ``together`` marks passes that hold all at once, by Holm's procedure: these may be picked from
+    the list. ``needed`` counts observations of the segment. ``differences`` are those to the rules,
+    to plain and to isotonic.
     """
 
     __pydantic_config__: ClassVar = STRICT

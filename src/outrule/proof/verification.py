@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule.data.instances import Instances
+from outrule.data.segments import values_of
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, model_of
 from outrule.problems.contract import Layout
@@ -329,9 +330,24 @@ def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout:
             p = project(np.where(moved(p, test), np.interp(p, x, y), p))
         starts.append(p)
     p = project(np.mean(starts, axis=0) if starts else model.start_of(instances))
-    for test, step in model.patches:
-        p = project(p + step * moved(p, test))
+    inside = _inside(model, instances)
+    for test, step, segment in model.patches:
+        marks = moved(p, test)
+        p = project(p + step * (marks if segment < 0 else marks & inside[segment]))
     return p
+
+
+def _inside(model: Model, instances: Instances) -> list[Booleans]:
+    """The items of every segment of the model: of its value, or of no other."""
+    if model.segmentation is None:
+        return []
+    marks = []
+    for columns, value, *_ in model.segmentation.segments:
+        number, values = values_of(instances, columns)
+        named = {s.value for s in model.segmentation.segments if s.columns == columns}
+        good = [one == value if value is not None else one not in named for one in values]
+        marks.append(np.array(good)[number][instances.instance])
+    return marks
 
 
 def _on_simplex(p: Floats, instances: Instances, frozen: Booleans) -> Floats:
