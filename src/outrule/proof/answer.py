@@ -120,6 +120,11 @@ class Answer:
         for rival in found.rivals:
             words = self._compare(rival.name, rival)
             lines.append(Line(LABELS[rival.name], found.verdicts[rival.name], words))
+        if found.segments:
+            verdict = found.verdicts["segments"]
+            worst = next((s for s in self.by_segment if s.verdict == verdict), self.by_segment[0])
+            n = count(len(found.segments), "segment")
+            lines.append(Line(f"all rivals in {n}, worst {worst.rival}", verdict, worst.words))
         return lines
 
     @property
