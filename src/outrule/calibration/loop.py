@@ -11,7 +11,7 @@ import numpy as np
 
 from outrule.calibration.audit import OPTIMISER
 from outrule.calibration.check import Check, Step
-from outrule.calibration.patches import Patch
+from outrule.calibration.patches import AnyPatch, make_patch
 from outrule.calibration.sources import Source, Validation
 from outrule.rules.rules import Rule
 
@@ -45,7 +45,7 @@ class Round(NamedTuple):
 class Boosted:
     """The result of the loop."""
 
-    patches: list[Patch]
+    patches: list[AnyPatch]
     history: list[Round]
     status: Status
 
@@ -68,7 +68,7 @@ def boost(
     settings: LoopSettings,
     generator: np.random.Generator,
     validation: Validation | None = None,
-    patches: Sequence[Patch] = (),
+    patches: Sequence[AnyPatch] = (),
 ) -> Boosted:
     """Run WeightedMC (paper, Algorithm 1) and say why it stopped."""
     check, step, tolerance, k = settings.check, settings.step, settings.tolerance, settings.k
@@ -101,7 +101,7 @@ def boost(
             name += f" in {settings.segment_names[flagged.segment]}"
         seen = (flagged.violation, length, found.squared_error, found.n)
         history.append(Round(number, name, *seen))
-        done.append(Patch(flagged.test, length, flagged.segment))
+        done.append(make_patch(flagged.test, length, flagged.segment))
         source.apply(done[-1], found)
         if validation is not None:
             validation.apply(done[-1])

@@ -16,7 +16,7 @@ import numpy as np
 
 from outrule.calibration.audit import Audit, Part, part_of
 from outrule.calibration.noise import supported_tolerance
-from outrule.calibration.patches import Patch, replay
+from outrule.calibration.patches import AnyPatch, replay
 from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.errors import DataError
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
     flat: Integers  # their items
     inside: Booleans  # for every segment
 
-    def own(self, patches: Sequence[Patch]) -> list[Patch]:
+    def own(self, patches: Sequence[AnyPatch]) -> list[AnyPatch]:
         """The patches that move its items: those of the whole, and of its segments."""
         return [p for p in patches if p.segment < 0 or self.inside[p.segment]]
 
@@ -132,7 +132,7 @@ class Blocks:
 
 
 def replay_in_segments(
-    patches: Sequence[Patch],
+    patches: Sequence[AnyPatch],
     segmentation: Segmentation,
     rules: Sequence[Rule],
     problem: Problem,

@@ -13,7 +13,7 @@ from outrule.calibration.audit import Audit, Part, audit, prepare, rule_values, 
 from outrule.calibration.check import Check, FixedStep, FreshBatches, Reuse, Step
 from outrule.calibration.incremental import IncrementalAudit
 from outrule.calibration.noise import supported_tolerance
-from outrule.calibration.patches import Decided, Patch, apply_patches, first_point, patch_columns
+from outrule.calibration.patches import AnyPatch, Decided, apply_patches, first_point, patch_columns
 from outrule.calibration.segmented import Blocks, cut_part, segment_tolerances
 from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
@@ -34,7 +34,7 @@ class SameData:
         quick = audited and not problem.simplex and part.instances.weight is None
         self.incremental = IncrementalAudit(part, self.prediction, problem) if quick else None
 
-    def next_audit(self, patches: Sequence[Patch]) -> Audit | None:
+    def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None:
         """The audit of the next round, after these patches; None when the data is used up."""
         if self.incremental is not None:
             return self.incremental.audit()
@@ -47,14 +47,14 @@ class SameData:
         self.incremental.refresh()
         return self.incremental.audit()
 
-    def apply(self, patch: Patch, found: Audit) -> None:
+    def apply(self, patch: AnyPatch, found: Audit) -> None:
         """Apply a new patch, which this audit led to."""
         if self.incremental is not None:
             self.incremental.apply(patch, found)
         else:
             self.replay([patch])
 
-    def replay(self, patches: Sequence[Patch]) -> None:
+    def replay(self, patches: Sequence[AnyPatch]) -> None:
         """Apply patches that were found on other data."""
         _replay(patches, self.prediction, self.part, self.problem)
 
@@ -107,7 +107,7 @@ class CellData(SameData):
         ]
         self.found = list[Audit]()
 
-    def next_audit(self, patches: Sequence[Patch]) -> Audit | None:
+    def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None:
         found = [one.next_audit(patches) for one in self.data]
         self.found = [audit for audit in found if audit is not None]
         return self.blocks.join(self.found, self.tolerance)
@@ -119,12 +119,12 @@ class CellData(SameData):
         self.found = [new or old for new, old in zip(found, self.found, strict=True)]
         return self.blocks.join(self.found, self.tolerance)
 
-    def apply(self, patch: Patch, found: Audit) -> None:
+    def apply(self, patch: AnyPatch, found: Audit) -> None:
         for cell, one, seen in zip(self.blocks.cells, self.data, self.found, strict=True):
             if cell.own([patch]):
                 one.apply(patch, seen)
 
-    def replay(self, patches: Sequence[Patch]) -> None:
+    def replay(self, patches: Sequence[AnyPatch]) -> None:
         for cell, one in zip(self.blocks.cells, self.data, strict=True):
             one.replay(cell.own(patches))
 
@@ -175,7 +175,7 @@ class FreshData:
         self.size, self.position = size, 0
         self.sums, self.weight = np.zeros(len(rules)), 0.0
 
-    def next_audit(self, patches: Sequence[Patch]) -> Audit | None:
+    def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None:
         first, last = self.position, self.position + self.size
         if last > len(self.instances):
             return None
@@ -201,7 +201,7 @@ class FreshData:
     def audit_afresh(self) -> Audit | None:
         return None
 
-    def apply(self, patch: Patch, found: Audit) -> None:
+    def apply(self, patch: AnyPatch, found: Audit) -> None:
         """It is replayed on the next batch."""
 
     def values(self) -> Floats:
@@ -226,7 +226,7 @@ class FreshData:
 Source = SameData | FreshData
 
 
-def _replay(patches: Sequence[Patch], prediction: Floats, part: Part, problem: Problem) -> None:
+def _replay(patches: Sequence[AnyPatch], prediction: Floats, part: Part, problem: Problem) -> None:
     decided = Decided(problem, part.layout, part.picks, part.instances.value_range)
     apply_patches(prediction, *patch_columns(patches, part.of_rule), decided)
 
@@ -238,7 +238,7 @@ class Validation:
         self.data, self.patience, self.length, self.best_length = data, patience, 0, 0
         self.best_error = data.squared_error()
 
-    def apply(self, patch: Patch) -> None:
+    def apply(self, patch: AnyPatch) -> None:
         """Apply a patch that the loop has found."""
         self.data.replay([patch])
         self.length += 1

@@ -19,7 +19,7 @@ from outrule.calibration.check import Check, Step
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
-from outrule.calibration.patches import Patch
+from outrule.calibration.patches import AnyPatch
 from outrule.calibration.rivals import RIVALS
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
@@ -89,8 +89,9 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     Attributes
     ----------
     model_ : Model; everything below and the parameters of ``fit``, frozen
-    patches_ : list of Patch(test, step, segment); test is the number of a rule, -1 the optimiser's
-        own; segment the number of one of ``model_.segmentation.segments``, -1 the whole
+    patches_ : list of Patch(test, step); test is the number of a rule, -1 the optimiser's own
+        Inside a segment SegmentPatch(test, step, segment), segment being the number of one of
+        ``model_.segmentation.segments``.
     history_ : list of Round(round, test, violation, step, squared_error, n)
     status_ : Status; why the loop stopped
     tolerance_ : float; the largest violation that is tolerated, in the units of the value
@@ -301,7 +302,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         return self.model_
 
     @property
-    def patches_(self) -> list[Patch]:
+    def patches_(self) -> list[AnyPatch]:
         return list(self._fitted().patches)
 
     @property

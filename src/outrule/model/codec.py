@@ -24,7 +24,7 @@ from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.curves import CurvePatch, Member
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
-from outrule.calibration.patches import Patch
+from outrule.calibration.patches import AnyPatch, Patch, SegmentPatch
 from outrule.calibration.piecewise import POOLED
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
@@ -151,7 +151,7 @@ class ModelFile(BaseModel):
     feature_names: tuple[str, ...] | None
     has_start: bool
     status: Status
-    patches: tuple[Patch, ...]
+    patches: tuple[Patch | SegmentPatch, ...]
     history: tuple[Round, ...]
     rule_values: Numbers
     weight_seen: Positive
@@ -184,7 +184,7 @@ class ModelFile(BaseModel):
     def _is_cross_fit(self) -> bool:
         return self.start is not None and self.start.get("kind") == CrossFit.__name__
 
-    def _is_patch(self, patch: Patch, n_tests: int) -> bool:
+    def _is_patch(self, patch: AnyPatch, n_tests: int) -> bool:
         low, high = self.value_range
         # The longest step is that of two classes, on the simplex: twice the width.
         n_segments = 0 if self.segments is None else len(self.segments.segments)
@@ -263,7 +263,7 @@ def describe(model: Model) -> dict[str, Any]:
         "feature_names": _plain(model.feature_names),
         "has_start": model.has_start,
         "status": model.status.value,
-        "patches": [list(p) if p.segment >= 0 else [p.test, p.step] for p in model.patches],
+        "patches": [list(patch) for patch in model.patches],
         "history": [list(row) for row in model.history],
         "rule_values": model.rule_values.tolist(),
         "weight_seen": model.weight_seen,

@@ -15,7 +15,7 @@ from outrule.calibration.curves import Member, Members
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.noise import NOISE
-from outrule.calibration.patches import Patch, replay
+from outrule.calibration.patches import AnyPatch, replay
 from outrule.calibration.piecewise import POOLED
 from outrule.calibration.rivals import rivals_of
 from outrule.calibration.segmented import replay_in_segments
@@ -46,7 +46,7 @@ class Model:
     has_start: bool  # the instances came with start predictions
     isotonic: FittedIsotonic
     members: tuple[Member, ...]  # of a cross-fitted start
-    patches: tuple[Patch, ...]
+    patches: tuple[AnyPatch, ...]
     history: tuple[Round, ...]
     status: Status
     rule_values: Floats

@@ -331,9 +331,10 @@ def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout:
         starts.append(p)
     p = project(np.mean(starts, axis=0) if starts else model.start_of(instances))
     inside = _inside(model, instances)
-    for test, step, segment in model.patches:
-        marks = moved(p, test)
-        p = project(p + step * (marks if segment < 0 else marks & inside[segment]))
+    for patch in model.patches:
+        marks = moved(p, patch.test)
+        marks = marks if patch.segment < 0 else marks & inside[patch.segment]
+        p = project(p + patch.step * marks)
     return p
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrule.proof.answer import Answer
+from outrule.proof.answer import RIVALS, Answer
 from outrule.proof.statement import Certificate
 from outrule.reporting.charts import Scale
 from outrule.reporting.markup import Facts, figures, legend, section, text
@@ -18,6 +18,7 @@ def segments_of(certificate: Certificate, answer: Answer) -> dict[str, Any]:
     """The part of a summary about segments; nothing where none were asked for."""
     if not certificate.segments:
         return {}
+    short = {RIVALS[name]: name for name in ("plain", "isotonic")}
     rows = [
         {
             "name": segment.name,
@@ -25,13 +26,13 @@ def segments_of(certificate: Certificate, answer: Answer) -> dict[str, Any]:
             "columns": list(segment.columns),
             "value": None if segment.value is None else list(segment.value),
             "differences": list(segment.differences),
-            "best_rival": answer.name(segment.best_rival),
+            "best_rival": short.get(segment.best_rival, answer.name(segment.best_rival)),
             "more": segment.more,
         }
         for segment in sorted(certificate.segments, key=lambda one: one.gap_lower)
     ]
     names = [answer.name(rule.name) for rule in certificate.rules]
-    rivals = [*names, "plain", "isotonic"]
+    rivals = [*names, *short.values()]
     return {"segments": {"rows": rows, "rivals": rivals, "note": answer.segments_note}}
 
 
