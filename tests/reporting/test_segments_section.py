@@ -7,6 +7,7 @@ import pytest
 
 import outrule
 from outrule import Instances, certify, report, summarise
+from outrule.reporting import SECTIONS
 
 EVIL = "<b>'\u202e;url(x)"
 
@@ -48,6 +49,8 @@ def test_the_page_shows_every_segment_and_the_heat_map(summary):
     assert page.count('<table class="heat">') == 1
     assert "30 of 43 rivals" in page
     assert 'href="#segments"' in page
+    places = [page.index(f'<section id="{name}"') for name in SECTIONS]
+    assert places == sorted(places)
     for row in summary["segments"]["rows"][1:]:
         assert row["name"].split("= ")[1][:2] in page
     assert "<b>'" not in page

@@ -247,7 +247,10 @@ class Certificate:
 
     def to_json(self, key: bytes | None = None) -> str:
         """The certificate as a JSON string with a digest, signed if there is a key."""
-        return seal(json.dumps(asdict(self), indent=1, allow_nan=False), key).rstrip()
+        content = asdict(self)
+        if self.segmented is None:  # nothing is said of segments that were not asked for
+            del content["segmented"], content["segments"]
+        return seal(json.dumps(content, indent=1, allow_nan=False), key).rstrip()
 
     def save(self, path: str | Path, key: bytes | None = None) -> None:
         """Write the JSON; the file is complete, or it is not there."""
