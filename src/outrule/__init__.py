@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from outrule.errors import ArgumentError as ArgumentError, DataError as DataError
     from outrule.data.instances import Instances as Instances
     from outrule.data.view import View as View
+    from outrule.data.segments import Segments as Segments
 
     # What can be decided
     from outrule.problems.contract import Problem as Problem

@@ -68,6 +68,14 @@ class Audit:
     n: int
     sensitivity: float
     reach: float = np.inf  # no violation can be larger
+    n_tests: int | None = None  # of the whole; after them come as many for every segment
+    scale: Floats | None = None  # of the tolerance of every test; None: 1
+
+    def place(self, row: int) -> tuple[int, int]:
+        """The number of a row's test, and of its segment, -1 for the whole."""
+        block = self.n_tests or len(self.violations)
+        test = row % block
+        return (OPTIMISER if test == block - 1 else test), row // block - 1
 
 
 def prepare(instances: Instances, problem: Problem, rules: Sequence[Rule]) -> Part:

@@ -24,7 +24,7 @@ from outrule.calibration.audit import (
     run_on_rules,
     sum_over,
 )
-from outrule.calibration.patches import THREAD_INSTANCES, Patch
+from outrule.calibration.patches import THREAD_INSTANCES, AnyPatch
 from outrule.problems.contract import Problem
 from outrule.problems.one_item import BestAction
 from outrule.types import Floats, Integers
@@ -92,8 +92,8 @@ class IncrementalAudit:
             optimiser = self.problem.pick_on_threads(self.prediction, self.part.layout)
         return audit_of(self.part, self.residual, self.sums, self.squares, optimiser)
 
-    def apply(self, patch: Patch, found: Audit) -> None:
-        """Patch the predictions and update the sums."""
+    def apply(self, patch: AnyPatch, found: Audit) -> None:
+        """AnyPatch the predictions and update the sums."""
         part = self.part
         row = OPTIMISER if patch.test == OPTIMISER else int(part.of_rule[patch.test])
         chosen = found.optimiser if row == OPTIMISER else part.picks[row]

@@ -57,7 +57,7 @@ def fit(
     --json prints one object with the keys model, instances, rows, rules, rounds,
     patches, status, epsilon, tolerance, reached (a sentence), best_rule, values
     (plain, best_rule and calibrated: means per instance of this table) and warnings; with
-    --refits also stability (share_changed, value_spread, n_refits).
+    --refits also stability (share_changed, value_spread, n_refits), with segments also those.
     """
     check_output(output, (table, spec, key), as_json=as_json)
     secret = open_key(key)
@@ -121,6 +121,7 @@ def _summary(model: Model, instances: Instances) -> dict[str, Any]:
         "epsilon": model.epsilon,
         "tolerance": model.tolerance,
         "reached": model.reached,
+        **({} if model.inside is None else {"segments": model.inside}),
         "best_rule": best.name,
         "values": {
             "plain": plain,
@@ -129,6 +130,10 @@ def _summary(model: Model, instances: Instances) -> dict[str, Any]:
         },
         "warnings": warned,
     }
+
+
+def _segments(words: str | None) -> str:
+    return "" if words is None else f"{printable(words)}\n"
 
 
 def _shown(model: Model, summary: dict[str, Any], *, err: bool) -> str:
@@ -145,6 +150,6 @@ def _shown(model: Model, summary: dict[str, Any], *, err: bool) -> str:
         f"{count(summary['rules'], 'rule')}, {count(summary['instances'], 'instance')}, "
         f"{count(summary['rows'], 'row')}\n{count(summary['rounds'], 'round')}, "
         f"{count(summary['patches'], 'patch')}, {summary['status']}\n"
-        f"{summary['reached']}\n"
+        f"{summary['reached']}\n{_segments(summary.get('segments'))}"
         f"{drawn(('decisions by', title), rows, err=err)}"
     )

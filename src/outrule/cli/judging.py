@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -20,7 +21,7 @@ from outrule.cli.files import (
     warn_of_unseen,
 )
 from outrule.cli.talking import drawn, printable, say, waiting
-from outrule.errors import DataError
+from outrule.errors import ArgumentError, DataError
 from outrule.files import STANDARD
 
 if TYPE_CHECKING:
@@ -50,6 +51,16 @@ MOST = Annotated[
     float | None,
     typer.Option(help="Largest weight (or number of instances) that one cluster can have."),
 ]
+SEGMENTS = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Judge inside every value of this column too; may be repeated, and A+B crosses two.",
+    ),
+]
+MIN_SHARE = Annotated[
+    float | None, typer.Option(help="Smallest share of a segment; smaller ones are pooled.")
+]
 
 
 def certify(
@@ -59,6 +70,8 @@ def certify(
     confidence: LEVEL = 0.95,
     max_weight: MOST = None,
     previous: EARLIER = None,
+    segments: SEGMENTS = None,
+    min_share: MIN_SHARE = None,
     as_json: JSON = False,
     key: KEY = None,
 ) -> None:
@@ -76,6 +89,11 @@ def certify(
     \b
     outrule certify model.json later.parquet more.parquet --continue certificate.json -o new.json
 
+    With segments the verdict is the weakest, of the whole and of every segment:
+
+    \b
+    outrule certify model.json later.parquet --segments city --segments city+daytype
+
     \b
     exit code 0: pass, at least as good as every rival, minus at most the margin
     exit code 1: fail, some rival is better
@@ -87,7 +105,8 @@ def certify(
         raise DataError("several tables are for --continue CERTIFICATE: give one, or that too.")
     secret = open_key(key)
     with waiting("certifying"):
-        fitted, _, found = _certify(model, table, confidence, max_weight, secret, previous)
+        asked = Asked(confidence, max_weight, segments, min_share)
+        fitted, _, found = _certify(model, table, asked, secret, previous)
         shown = _shown(fitted, found, err=output == STANDARD)
     text = found.to_json(secret)
     finish(text, output, text if as_json else shown, as_json=as_json)
@@ -100,6 +119,8 @@ def report(
     output: FILE = None,
     confidence: LEVEL = 0.95,
     max_weight: MOST = None,
+    segments: SEGMENTS = None,
+    min_share: MIN_SHARE = None,
     as_json: JSON = False,
     key: KEY = None,
 ) -> None:
@@ -119,18 +140,48 @@ def report(
     check_output(output, (model, table, key), as_json=as_json)
     secret = open_key(key)
     with waiting("writing the report"):
-        fitted, instances, found = _certify(model, [table], confidence, max_weight, secret)
+        asked = Asked(confidence, max_weight, segments, min_share)
+        fitted, instances, found = _certify(model, [table], asked, secret)
         summary = outrule.summarise(fitted, instances, found)
         page = outrule.report(summary, model=_file_name(model), table=_file_name(table))
         shown = _shown(fitted, found, err=output == STANDARD)
     finish(page, output, json.dumps(summary, indent=1) if as_json else shown, as_json=as_json)
 
 
+class Asked(NamedTuple):
+    """What to judge by."""
+
+    confidence: float
+    max_weight: float | None
+    segments: list[str] | None
+    min_share: float | None
+
+    def segments_in(self, columns: Sequence[str], model: Model) -> outrule.Segments | None:
+        """The segments; a name with + is a crossing, unless there is a column of that name."""
+        fitted = model.settings.segments
+        if self.segments is None and (fitted is None or self.min_share is None):
+            if self.min_share is not None:
+                raise DataError("--min-share is for --segments COLUMN: give that too.")
+            return None
+        by: list[str | tuple[str, ...]] = [*(fitted.by if fitted and not self.segments else ())]
+        for name in self.segments or ():
+            by.append(name if name in columns else tuple(name.split("+")))
+        try:
+            given: Any = tuple(by)
+            if self.min_share is None:
+                return outrule.Segments(given)
+            return outrule.Segments(given, self.min_share)
+        except ArgumentError:
+            if self.min_share is not None and not 0 < self.min_share <= 1:
+                words = f"--min-share must be a number in (0, 1]. Got {self.min_share:g} instead."
+                raise DataError(words) from None
+            raise DataError("--segments names a column twice, or none.") from None
+
+
 def _certify(
     model: str,
     tables: list[str],
-    confidence: float,
-    max_weight: float | None,
+    asked: Asked,
     key: bytes | None,
     previous: str | None = None,
 ) -> tuple[Model, Instances, Certificate]:
@@ -143,7 +194,12 @@ def _certify(
     with places_in(opened.table):
         instances = opened.instances()
         found = certificate.certify(
-            fitted, instances, confidence=confidence, max_weight=max_weight, previous=earlier
+            fitted,
+            instances,
+            confidence=asked.confidence,
+            max_weight=asked.max_weight,
+            previous=earlier,
+            segments=asked.segments_in(opened.frame.columns, fitted),
         )
     if (words := few_choices(fitted.problem, instances)) is not None:
         say(f"Warning: {words}", err=True)

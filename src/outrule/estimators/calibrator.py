@@ -19,10 +19,11 @@ from outrule.calibration.check import Check, Step
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
-from outrule.calibration.patches import Patch
+from outrule.calibration.patches import AnyPatch
 from outrule.calibration.rivals import RIVALS
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
+from outrule.data.segments import Segments, as_segments
 from outrule.errors import refuse_argument
 from outrule.estimators.display import Shown
 from outrule.estimators.frames import restore
@@ -79,6 +80,11 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         cross-fitted; on new data it is ``isotonic_``. ``()`` for Algorithm 1 to the letter.
     value : Value, optional
         What certificates and reports call the value: ``Value("purchases", "euro")``.
+    segments : sequence of columns and of tuples of columns, or Segments, optional
+        Columns of the data that are constant within an instance; a tuple is the crossing of its
+        columns. Every test is then also taken inside each of their values: the result is as good
+        as the best rule of that segment, minus at most epsilon, and not only on the whole. The
+        columns are needed to predict. See :class:`outrule.Segments`.
     n_jobs : int, optional
         Threads; default and -1: all cores. The result is the same for any number.
 
@@ -86,6 +92,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     ----------
     model_ : Model; everything below and the parameters of ``fit``, frozen
     patches_ : list of Patch(test, step); test is the number of a rule, -1 the optimiser's own
+        Inside a segment SegmentPatch(test, step, segment), segment being the number of one of
+        ``model_.segmentation.segments``.
     history_ : list of Round(round, test, violation, step, squared_error, n)
     status_ : Status; why the loop stopped
     tolerance_ : float; the largest violation that is tolerated, in the units of the value
@@ -131,6 +139,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         random_state: int | None = None,
         rivals: Sequence[str] = RIVALS,
         value: Value | None = None,
+        segments: Segments | Sequence[str | tuple[str, ...]] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.problem = problem
@@ -143,6 +152,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         self.random_state = random_state
         self.rivals = rivals
         self.value = value
+        self.segments = segments
         self.n_jobs = n_jobs
 
     @threads.as_asked
@@ -321,7 +331,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         rules = check_rules(self.rules, OWNER)
         # scikit-learn's defaults are never instances, so the class stands for its defaults.
         start = CrossFit() if self.start is CrossFit else self.start
-        always: dict[str, Any] = {"start": start, "rivals": self.rivals}
+        segments = as_segments(self.segments)
+        always: dict[str, Any] = {"start": start, "rivals": self.rivals, "segments": segments}
         return Settings(self.problem, rules, self.epsilon, **always, **given)
 
     def __sklearn_tags__(self) -> Any:
@@ -348,7 +359,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         return self.model_
 
     @property
-    def patches_(self) -> list[Patch]:
+    def patches_(self) -> list[AnyPatch]:
         return list(self._fitted().patches)
 
     @property

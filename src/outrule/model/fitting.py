@@ -15,8 +15,9 @@ from outrule.calibration.curves import Member, given_start
 from outrule.calibration.isotonic import Isotonic, draw_folds
 from outrule.calibration.loop import LoopSettings, Status, boost
 from outrule.calibration.rivals import ISOTONIC, training_rivals
-from outrule.calibration.sources import FreshData, open_source
+from outrule.calibration.sources import CellData, FreshData, Source, open_source
 from outrule.data.instances import Instances
+from outrule.data.segments import cut
 from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, column_names, n_items
 from outrule.model.settings import OWNER, Settings, epsilon_fault
@@ -35,6 +36,7 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
     _check_private(settings, instances)
     generator = settings.generator
     blank = _blank(settings, instances, feature_names)
+    found = None if settings.segments is None else cut(instances, settings.segments)
     ready = _prepare(blank, instances, generator)
     if isinstance(settings.start, Isotonic):
         frozen = settings.problem.lay(instances).per_item.get("frozen")
@@ -48,9 +50,11 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
         settings.check,
         generator,
         ready.part,
+        found,
     )
     if settings.epsilon is None:
         blank = replace(blank, tolerance=source.supported_tolerance())
+    blank = _tolerate(blank, source)
     boosted = boost(source, ready.tests, _plan(blank), generator, validation)
     return replace(
         blank,
@@ -70,8 +74,11 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
     blank = _blank(settings, instances, feature_names)
     ready = _prepare(blank, instances, settings.generator).estimated()
     blank = replace(blank, kappa=choose_kappa(instances, ready.start))
+    if settings.segments is not None:
+        blank = replace(blank, segmentation=cut(instances, settings.segments))
     if settings.epsilon is None:
         blank = replace(blank, tolerance=_fresh(blank, ready).supported_tolerance())
+    blank = _tolerate(blank, _fresh(blank, ready))
     return _one_round(replace(blank, members=ready.members), settings, instances, ready)
 
 
@@ -114,7 +121,17 @@ def _one_round(model: Model, settings: Settings, instances: Instances, ready: _R
 def _fresh(model: Model, ready: _Ready) -> FreshData:
     """The data of one round, all in one batch."""
     given, n = ready.instances, len(ready.instances)
-    return FreshData(given, ready.start, model.problem, ready.tests, n)
+    cuts = (model.segmentation, model.tolerance)
+    return FreshData(given, ready.start, model.problem, ready.tests, n, *cuts)
+
+
+def _tolerate(model: Model, source: Source) -> Model:
+    """The model with what is tolerated in every segment, if it has segments."""
+    if model.settings.segments is None:
+        return model
+    assert isinstance(source, CellData | FreshData)
+    noisy = model.settings.epsilon is None
+    return replace(model, segmentation=source.tolerate(model.tolerance, noisy=noisy))
 
 
 def check_batchwise(settings: Settings) -> None:
@@ -210,9 +227,10 @@ def choose_kappa(instances: Instances, start: Floats) -> float | None:
 
 
 def _plan(model: Model) -> LoopSettings:
-    settings = model.settings
+    settings, found = model.settings, model.segmentation
+    names = () if found is None else tuple(segment.name for segment in found.segments)
     return LoopSettings(
-        settings.check, settings.step, model.tolerance, model.k, settings.max_rounds
+        settings.check, settings.step, model.tolerance, model.k, settings.max_rounds, names
     )
 
 

@@ -75,6 +75,8 @@ class Spec:
         if known is not None:
             roles = [(f"[data] {role}", name) for role, name in names.roles.items()]
             visible = [name for name in known if name not in self.columns.hidden]
+            segments = self.fit.get("segments")
+            roles += [("[fit] segments", name) for name in segments.columns] if segments else []
             self._check_columns(roles, known, [*visible, "prediction"])
         return Instances.from_table(frame, **asdict(names), value_range=self.value_range)
 
