@@ -117,7 +117,7 @@ def of_certificate(
 ) -> dict[str, Any]:
     """The part of a summary that a certificate knows; ``names`` are longer names of its rules."""
     answer = Answer(certificate, names or {}, MINUS)
-    words = "question sentence margin warning next_step instance"
+    words = "question sentence margin warning feedback next_step instance"
     return {
         "format": FORMAT,
         "library": outrule.__version__,
