@@ -779,7 +779,8 @@ FAR = pl.Series([dt.date(9999, 12, 31), dt.date(1, 1, 1), None, *[dt.date(2024, 
         ("(far + INTERVAL '1 day')::VARCHAR", [None, "0001-01-02", None, *["2024-01-02"] * 3]),
         ("far::TIMESTAMP + INTERVAL '24 hours' > at", [None, None, None, *[True] * 3]),
         ("EXTRACT(YEAR FROM CAST(x * 2e8 AS DATE))", [None, None, None, 1970, None, None]),
-        ("EXTRACT(YEAR FROM TRY_CAST(x * 2e18 AS TIMESTAMP))", [None, None, None, 1970, None, None]),
+        ("EXTRACT(YEAR FROM TRY_CAST(x * 2e18 AS TIMESTAMP))",
+         [None, None, None, 1970, None, None]),
         ("CAST(CAST(x * 2e8 AS DATE) AS VARCHAR)", [None, None, None, "1970-01-01", None, None]),
         ("x * INTERVAL '400000 days' * 50 / INTERVAL '1 day'", [None, None, None, 0.0, 4e7, 6e7]),
         ("x * INTERVAL '400000 days' * 30 + INTERVAL '400000 days' * 100 < INTERVAL '1 day'",
@@ -797,12 +798,12 @@ def test_what_leaves_the_calendar_is_null(text, expected, capfd):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("DATE '9999-12-31' + INTERVAL '1 day' > day", "+ is not in the years 1 to 9999, at line 1,"),
-        ("TIMESTAMP '0001-01-01 00:00:00' - INTERVAL '1 second' < at", "- is not in the years 1 to"),
-        ("CAST(2147483647 AS DATE) > day", "CAST is not in the years 1 to 9999, at line 1, column 1."),
+        ("DATE '9999-12-31' + INTERVAL '1 day' > day", "+ is not in the years 1 to 9999, at line"),
+        ("TIMESTAMP '0001-01-01 00:00:00' - INTERVAL '1 second' < at", "- is not in the years 1"),
+        ("CAST(2147483647 AS DATE) > day", "CAST is not in the years 1 to 9999, at line 1"),
         ("CAST(CAST(9e18 AS TIMESTAMP) AS VARCHAR) = s", "CAST is not in the years 1 to 9999"),
         ("CAST('+262142-12-31' AS DATE) > day", "CAST is not in the years 1 to 9999"),
-        ("INTERVAL '400000 days' * 251 > at - day", "* is longer than 100,000,000 days, at line 1,"),
+        ("INTERVAL '400000 days' * 251 > at - day", "* is longer than 100,000,000 days, at line"),
     ],
 )  # fmt: skip
 def test_a_constant_that_leaves_the_calendar_is_refused(text, message, capfd):
