@@ -143,13 +143,13 @@ def read_state(text: str, n_rules: int, name: str) -> State:
     n_claims = 0 if not file.history else 2 + (n_rules + 2 if file.full else 0)
     begun, counted = bool(file.history), file.first is not None
     claims = {
-        "claims": len(file.claims) == n_claims and all(_is_valid(one, file) for one in file.claims),
         "history": len(file.history) == min(file.n_batches, HISTORY) and _ascends(file.history),
         "run_length": file.run_length >= 2 and file.margin >= 0,
         "full": (file.full is not None) == begun and (file.k or 0) >= begun,
         "n": counted <= begun and 0 <= file.n <= file.n_observations and counted == (file.n > 0),
         "weight": SMALLEST <= file.weight <= MOST if counted else file.weight == 0,
         "predicted": max(abs(file.predicted), abs(file.realised)) <= MOST * file.weight,
+        "claims": len(file.claims) == n_claims and all(_is_valid(one, file) for one in file.claims),
         "alarms": _are_valid(file.alarms, file),
     }
     for part, holds in claims.items():
