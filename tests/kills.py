@@ -4,12 +4,13 @@ Not part of the tests, since each moment takes seconds:
 
     python tests/kills.py [--moments 100] [--command fit] [--seed 0]
 
-For each command, it runs once to the end, and then as often as asked it is killed (SIGKILL, every
-tenth time SIGINT) after a random part of that time. After a kill the output must be whole or
-absent, and after the next run that ends the folder holds the same files as after the first,
-byte for byte. Then each command runs with a full disk (a small tmpfs, where root may mount one),
-in a folder that is read-only, with little memory, and twice at once on one output: each is the
-right answer, or one sentence and no file. Prints counts; the exit code is 1 if anything is wrong.
+For each command, it runs thrice to the end, and then it is killed as often as asked (SIGKILL, and
+for every nine of these a SIGINT): after a random part of the shortest time, and every fourth time
+as soon as a draft of the output appears. After a kill the output must be whole or absent, and
+after the next run that ends the folder holds the same files as after the first, byte for byte.
+Then each command runs with a full disk (a small tmpfs, where root may mount one), in a folder that
+is read-only, with little memory, and twice at once on one output: each is the right answer, or one
+sentence and no file. Prints counts; the exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -67,27 +68,34 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def kill_at_random(name: str, data: Path, root: Path, moments: int, dice: random.Random) -> Counter:
-    """Kill a command ``moments`` times, and let it end after each."""
+    """Kill a command ``moments`` times with SIGKILL, and let it end after each."""
     counts: Counter = Counter()
     target = root / name
     target.mkdir()
     words = commands(data, target)[name]
-    begun = time.monotonic()
-    start(words).communicate()
-    length, expected = time.monotonic() - begun, content(target)
-    for number in range(moments):
+    lengths = []
+    for _ in range(3):
+        begun = time.monotonic()
+        start(words).communicate()
+        lengths.append(time.monotonic() - begun)
+    expected = content(target)
+    number = 0
+    while counts["killed"] < moments:
+        number += 1
         for path in sorted(target.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
         process = start(words)
-        try:
-            process.wait(dice.random() * length)
-            counts["ended before"] += 1
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT if number % 10 == 9 else signal.SIGKILL)
-            process.wait()
-            counts["killed"] += 1
+        if number % 4 == 3:
+            wait_for_draft(process, target)
+        else:
+            time.sleep(dice.random() * min(lengths))
+        how = signal.SIGINT if number % 10 == 9 else signal.SIGKILL
+        process.send_signal(how)
         said = process.communicate()[1]
-        counts["tracebacks after SIGINT"] += b"Traceback" in said and number % 10 == 9
+        counts["killed"] += process.returncode == -signal.SIGKILL
+        counts["interrupted"] += process.returncode in (130, -signal.SIGINT)
+        counts["ended before"] += process.returncode in (0, 1, 3)
+        counts["TRACEBACK"] += b"Traceback" in said and process.returncode != -signal.SIGINT
         left = content(target)
         partial = {file for file, digest in left.items() if expected.get(file) not in (digest, "")}
         drafts = {file for file in partial if Path(file).name.startswith(".")}
@@ -98,6 +106,14 @@ def kill_at_random(name: str, data: Path, root: Path, moments: int, dice: random
         counts["DRAFTS AFTER THE NEXT RUN"] += len(set(after) - set(expected))
         counts["ANOTHER RESULT"] += {k: after.get(k) for k in expected} != expected
     return counts
+
+
+def wait_for_draft(process: subprocess.Popen[bytes], target: Path) -> None:
+    """Wait until a process has begun to write, or has ended."""
+    while process.poll() is None:
+        if any(path.name.startswith(".") for path in target.iterdir()):
+            return
+        time.sleep(0.0005)
 
 
 def judged(name: str, process: subprocess.Popen[bytes], target: Path, expected: set[str]) -> str:

@@ -68,6 +68,7 @@ def _open_closed_streams() -> None:
 def run() -> None:
     """The command from the shell; what typer itself prints can meet a full disk as well."""
     _open_closed_streams()
+    os.environ.setdefault("RUST_BACKTRACE", "0")  # a panic of Polars is said in a sentence
     try:
         with refusals():
             app(prog_name="outrule")

@@ -270,7 +270,7 @@ def _quiet_panics() -> Iterator[None]:
     except OSError:  # there is no standard error
         yield
         return
-    with tempfile.TemporaryFile() as kept:
+    with _hidden_file() as kept:
         os.dup2(kept.fileno(), 2)
         try:
             yield
@@ -282,6 +282,13 @@ def _quiet_panics() -> Iterator[None]:
             os.dup2(terminal, 2)
             with suppress(OSError), os.fdopen(terminal, "wb") as stream:
                 stream.write(kept.read())
+
+
+def _hidden_file() -> IO[bytes]:
+    """A file without a name, in memory where the system can do that: all disks may be read-only."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("outrule"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _parse_csv(data: bytes, kind: Kind, name: str) -> pl.DataFrame:

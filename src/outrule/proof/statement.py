@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from outrule.model.documents import STRICT, damaged, read_document, seal
 from outrule.model.value import Value
 from outrule.proof.answer import Answer
 from outrule.proof.confidence import Estimate
+from outrule.words import as_html
 
 FORMAT = 1
 Verdict = Literal["pass", "inconclusive", "fail"]
@@ -265,15 +265,15 @@ class Certificate:
     def _repr_html_(self) -> str:
         answer = Answer(self)
         cells = "".join(
-            f"<tr><td><b>{verdict}</b></td><td style='text-align:left'>{html.escape(rival)}</td>"
-            f"<td style='text-align:left'>{html.escape(words)}</td></tr>"
+            f"<tr><td><b>{verdict}</b></td><td style='text-align:left'>{as_html(rival)}</td>"
+            f"<td style='text-align:left'>{as_html(words)}</td></tr>"
             for rival, verdict, words in answer.against
         )
         notes = [answer.worth_sentence, answer.margin, answer.warning, *self.notes]
         notes.append(answer.next_step)
         return (
-            f"<b>{answer.question}</b><br>{html.escape(answer.sentence)}<table>{cells}</table>"
-            f"{'<br>'.join(html.escape(words) for words in notes if words)}"
+            f"<b>{answer.question}</b><br>{as_html(answer.sentence)}<table>{cells}</table>"
+            f"{'<br>'.join(as_html(words) for words in notes if words)}"
         )
 
     def to_json(self, key: bytes | None = None) -> str:
