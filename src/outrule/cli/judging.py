@@ -137,7 +137,7 @@ def _certify(
     from outrule.problems.offers import few_choices
     from outrule.proof import certificate
 
-    earlier = None if previous is None else _open_certificate(previous, key)
+    earlier = None if previous is None else open_certificate(previous, key)
     opened = open_files(model, *tables, outcome=True, key=key)
     fitted = opened.model
     with places_in(opened.table):
@@ -151,7 +151,8 @@ def _certify(
     return fitted, instances, found
 
 
-def _open_certificate(path: str, key: bytes | None) -> Certificate:
+def open_certificate(path: str, key: bytes | None) -> Certificate:
+    """A certificate that was written; an error names its file."""
     try:
         return outrule.Certificate.from_json(Path(path).read_text(encoding="utf-8"), key)
     except ValueError as error:
