@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrule import kernels, threads
+from outrule import kernels, progress, threads
 from outrule.calibration.audit import OPTIMISER, Part
 from outrule.calibration.curves import CurvePatch, Member, mean
 from outrule.calibration.isotonic import Isotonic, seen_weight, select
@@ -91,6 +91,7 @@ class CrossFit:
         if not halves:  # nothing can be left out
             return (Member(),), given
         sample = _sample_marks(part, generator)
+        done = progress.counter("part of the start", 2 * len(halves))
 
         def boost(task: int) -> tuple[Member, Floats]:
             left_out, start, first = halves[task // 2], None, given
@@ -98,6 +99,7 @@ class CrossFit:
                 start = Isotonic().fit(*select(part.instances, ~left_out, stays))
                 first = start.apply(part.instances, stays)
             patches, best = _Boosting(self, part, problem, first, left_out, sample).run()
+            done()
             return Member(start, patches), best
 
         # A function of the caller's is not called from other threads.
