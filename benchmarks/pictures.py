@@ -84,7 +84,8 @@ def draw_two_arms(axes: Any) -> None:
         axes.bar_label(bars, fmt="%.3f")
     axes.set_xticks(place + 0.18, names)
     axes.set_ylabel("value per instance")
-    axes.legend(frameon=False, loc="upper center")
+    axes.set_ylim(0, 0.135)
+    axes.legend(frameon=False, loc="upper center", ncols=2)
 
 
 def draw(folder: Path) -> None:

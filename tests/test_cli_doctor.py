@@ -229,6 +229,20 @@ def test_items_that_are_rare_and_instances_that_are_copies_are_counted(tmp_path)
     assert copies["where"] == "instance 10000"
 
 
+@pytest.mark.parametrize("more", ["", "propensity = 0.2"])
+def test_tables_without_rows_or_outcomes_are_errors(tmp_path, more):
+    spec = SPEC.replace("[data]", f"[data]\n{more}")
+    found = examined(tmp_path, trips(1, 5).head(0), spec, code=2)
+    assert "the table has no rows" in one(found, "values", "error")["what"]
+    frame = trips(1, 20).with_columns(completed=pl.lit(None, dtype=pl.Float64))
+    found = examined(tmp_path, frame, spec, code=2)
+    words = "outcome is null" if not more else "no outcome is observed"
+    assert any(words in row["what"] for row in found["findings"])
+    everything = trips(1, 20).with_columns(score=pl.lit(None, dtype=pl.Float64))
+    found = examined(tmp_path, everything, spec, code=2)
+    assert (found["instances"], one(found, "values", "error")["rows"]) == (None, 100)
+
+
 def test_a_table_of_chosen_rows_alone_is_an_error(tmp_path):
     frame = trips(1, 100).filter(pl.col("score") == pl.col("score").max().over("trip"))
     found = examined(tmp_path, frame, code=2)

@@ -121,7 +121,7 @@ def _open(spec: Spec, read: TableFile) -> tuple[Instances | None, Any, list[Find
 
     found: list[Finding] = []
     rows, outcome = np.arange(read.frame.height), True
-    while len(rows):
+    while True:
         frame = read.frame if len(rows) == read.frame.height else read.frame[rows]
         try:
             return spec.instances(frame, outcome=outcome), rows, found
@@ -137,7 +137,8 @@ def _open(spec: Spec, read: TableFile) -> tuple[Instances | None, Any, list[Find
             kept = ~names.is_in(names.gather(bad).drop_nulls().implode()).fill_null(True)
             mask = kept.to_numpy() & ~np.isin(np.arange(len(rows)), bad)
             rows = rows[mask & names.is_not_null().to_numpy()]
-    return None, rows, found
+            if not len(rows):
+                return None, rows, found
 
 
 def _unknown(frame: Any, outcome: str | None, rows: Integers) -> bool:

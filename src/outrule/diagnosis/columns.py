@@ -53,8 +53,8 @@ def _others(instances: Instances) -> Iterator[tuple[str, pl.Series]]:
 
 
 def _observed(instances: Instances) -> tuple[Floats, Booleans] | None:
-    """The outcomes that are known, and which they are."""
-    if instances.outcome is None:
+    """The outcomes that are known, and which they are; None where none is."""
+    if instances.outcome is None or not instances.observed.any():
         return None
     return instances.outcome[instances.observed], instances.observed
 
@@ -69,7 +69,7 @@ def _constants(instances: Instances, settings: Settings) -> Iterator[Finding]:
             "The plain optimiser has nothing to go on: is it the right column?",
         )
     known = _observed(instances)
-    if known is not None and len(known[0]) and np.ptp(known[0]) == 0:
+    if known is not None and np.ptp(known[0]) == 0:
         yield Finding(
             Severity.ERROR if one_choice else Severity.WARNING,
             "constants",
@@ -88,7 +88,7 @@ def _constants(instances: Instances, settings: Settings) -> Iterator[Finding]:
 
 def _leaks(instances: Instances) -> Iterator[Finding]:
     known = _observed(instances)
-    if known is None or len(known[0]) < 2 or np.ptp(known[0]) == 0:
+    if known is None or np.ptp(known[0]) == 0:
         return
     outcome, observed = known
     prediction = instances.prediction[observed]

@@ -68,6 +68,8 @@ def certify(
         after them new ones, whose number was fixed before anyone saw their outcomes. The bounds
         hold at all looks together, so one may look, and add data until the verdict is decided.
 
+    Notes
+    -----
     Bounds hold at finite n, for independent observations: instances, or whole clusters. They are
     found by betting (Waudby-Smith and Ramdas 2024) in a fixed, shuffled order.
     Cost: one optimiser call and about 40 passes over the observations per rule.
