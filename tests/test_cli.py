@@ -327,7 +327,7 @@ def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
     result = run(*command)
     assert result.exit_code == 0
     assert result.stdout.startswith("Deploy? Yes\npass: with 95 % confidence, the plain optimiser")
-    assert re.search(r"gap [+−-]0\.0", result.stdout)
+    assert re.search(r"gap \S0\.0", result.stdout)
     for words in ("isotonic regression", "oracle", "95 % interval", "best rule in training"):
         assert words in result.stdout
     machine = run(*command, "--json", "--confidence", 0.9)

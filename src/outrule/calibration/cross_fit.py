@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrule import kernels, threads
+from outrule import kernels, progress, threads
 from outrule.calibration.audit import OPTIMISER, Part
 from outrule.calibration.curves import CurvePatch, Member, mean
 from outrule.calibration.isotonic import Isotonic, seen_weight, select
@@ -30,10 +30,11 @@ class CrossFit:
     """Boost by curves on half of the data, stop on the other half, and average: the default start.
 
     The data are cut into folds. For each way to leave out half of the folds a member is boosted on
-    the rest, from the predictions or from their isotonic regression on the rest: the test that promises the largest fall of the squared error gets a curve, the isotonic
-    regression of outcomes on predictions over the items it marks. It stops when the squared error
-    of what is left out no longer falls, and goes back to where that was lowest. The tests are those
-    of the loop that follows. Where only some outcomes are observed, each counts 1 / propensity.
+    the rest, from the predictions or from their isotonic regression on the rest: the test that
+    promises the largest fall of the squared error gets a curve, the isotonic regression of outcomes
+    on predictions over the items it marks. It stops when the squared error of what is left out no
+    longer falls, and goes back to where that was lowest. The tests are those of the loop that
+    follows. Where only some outcomes are observed, each counts 1 / propensity.
 
     In ``fit`` an instance starts from the mean of the members that have not seen it, which are half
     of them; new instances start from the mean of all, which is only a little smoother. ``predict``
@@ -90,6 +91,7 @@ class CrossFit:
         if not tasks:  # nothing can be left out
             return (Member(),), given
         sample = _sample_marks(part, generator)
+        done = progress.counter("part of the start", len(tasks))
 
         def boost(task: int) -> tuple[Member, Floats]:
             (left_out, smoothed), start, first = tasks[task], None, given
@@ -97,6 +99,7 @@ class CrossFit:
                 start = Isotonic().fit(*select(part.instances, ~left_out, stays))
                 first = start.apply(part.instances, stays)
             patches, best = _Boosting(self, part, problem, first, left_out, sample).run()
+            done()
             return Member(start, patches), best
 
         # A function of the caller's is not called from other threads.

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from outrule import progress
 from outrule.calibration.audit import OPTIMISER
 from outrule.calibration.check import Check, Step
 from outrule.calibration.patches import AnyPatch, make_patch
-from outrule.calibration.sources import Source, Validation
+from outrule.calibration.sources import FreshData, Source, Validation
 from outrule.rules.rules import Rule
 
 
@@ -74,6 +75,9 @@ def boost(
     check, step, tolerance, k = settings.check, settings.step, settings.tolerance, settings.k
     max_rounds = settings.max_rounds or source.enough_rounds(check, step, tolerance)
     done, history, status = list(patches), list[Round](), Status.MAX_ROUNDS
+    # On the same data the number is a worst case, which says nothing about the time left.
+    known = settings.max_rounds is not None or isinstance(source, FreshData)
+    done_one = progress.counter("round", max_rounds if known else None)
     for number in range(max_rounds):
         found = source.next_audit(done)
         if found is None:
@@ -82,6 +86,7 @@ def boost(
         if number == 0:
             size = (found.reach, found.sensitivity)
             check.check_data(*size, tolerance, len(found.violations), max_rounds)
+        done_one()
         flagged = check.flag(found, tolerance, k, max_rounds, generator)
         if flagged is None and check.exact and (afresh := source.audit_afresh()) is not None:
             found = afresh

@@ -160,23 +160,27 @@ def identifiers(names: ColumnNames) -> list[str]:
     return [name for name in (names.instance, names.item, names.cluster) if name is not None]
 
 
-@contextmanager
-def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
-    """Errors speak of lines of the file; ``rows`` are those that the table was cut down to."""
+def name_places(table: TableFile, words: str, rows: Integers | None = None) -> str:
+    """Words that speak of lines of the file; ``rows`` are those that the table was cut down to."""
 
     def where(row: str) -> str:
         return table.where(int(row) if rows is None else int(rows[int(row)]))
 
+    words = re.sub(r"row (\d+) of the table", lambda found: where(found[1]), words)
+    return re.sub(
+        r"\brows \[([\d, ]+)\]",
+        lambda found: "; ".join(where(row) for row in found[1].split(", ")),
+        words,
+    )
+
+
+@contextmanager
+def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
+    """Errors speak of lines of the file."""
     try:
         yield
     except DataError as error:
-        words = re.sub(r"row (\d+) of the table", lambda found: where(found[1]), str(error))
-        words = re.sub(
-            r"\brows \[([\d, ]+)\]",
-            lambda found: "; ".join(where(row) for row in found[1].split(", ")),
-            words,
-        )
-        raise DataError(words, error.faults) from None
+        raise DataError(name_places(table, str(error), rows), error.faults) from None
 
 
 def warn_of_unseen(model: Model, *some: Instances) -> None:

@@ -7,8 +7,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
+from contextlib import contextmanager, suppress
 
 import typer
 
@@ -152,11 +151,36 @@ def _close_output() -> None:
         os.close(nowhere)
 
 
-def waiting(words: str) -> AbstractContextManager[Any]:
-    """A spinner on a terminal, nothing in a pipe."""
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """A spinner on a terminal that says how far the work has come, nothing in a pipe."""
     from rich.console import Console
 
-    return Console(stderr=True).status(words)
+    from outrule import progress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(words) as status:
+
+        def tell(noun: str, done: int, total: int | None, seconds: float) -> None:
+            status.update(f"{words}: {how_far(noun, done, total, seconds)}")
+
+        with progress.heard_by(tell):
+            yield
+
+
+def how_far(noun: str, done: int, total: int | None, seconds: float) -> str:
+    """How many are done, and about how long the rest takes at the same speed.
+
+    >>> how_far("round", 20, 50, 40.0)
+    'round 20 of 50, about 1:00 left'
+    """
+    if total is None:
+        return f"{noun} {done:,}"
+    minutes, rest = divmod(round(seconds / done * (total - done)), 60)
+    return f"{noun} {done:,} of {total:,}, about {minutes}:{rest:02} left"
 
 
 def drawn(titles: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> str:

@@ -174,6 +174,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         available : boolean array-like of shape (n, m), optional
         sample_weight : array-like of shape (n,), optional
 
+        Notes
+        -----
         Cost: one optimiser call per rule and instance, then per round one optimiser call per
         instance and one addition per rule and chosen item.
         """

@@ -33,7 +33,6 @@ MOST_KAPPA, KAPPA_QUANTILE = 8.0, 0.99
 def fit_model(settings: Settings, instances: Instances, feature_names: Names = None) -> Model:
     """Run the loop on these instances."""
     check_training(settings, instances)
-    _check_private(settings, instances)
     generator = settings.generator
     blank = _blank(settings, instances, feature_names)
     found = None if settings.segments is None else cut(instances, settings.segments)
@@ -158,6 +157,7 @@ def check_training(settings: Settings, instances: Instances) -> None:
         raise refuse_argument(settings.epsilon, "epsilon", OWNER, fault)
     for rule in settings.rules:
         rule.check_training(instances)
+    _check_private(settings, instances)
 
 
 def _check_private(settings: Settings, instances: Instances) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import outrule
-from outrule import threads
+from outrule import progress, threads
 from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation, Segments
 from outrule.errors import check_number
@@ -81,6 +81,8 @@ def certify(
         weakest, of the whole and of all segments. By default those that the model was fitted with;
         ``()`` for none.
 
+    Notes
+    -----
     Bounds hold at finite n, for independent observations: instances, or whole clusters. They are
     found by betting (Waudby-Smith and Ramdas 2024) in a fixed, shuffled order.
     Cost: one optimiser call and about 40 passes over the observations per rule.
@@ -222,12 +224,15 @@ class _Evaluation:
 
     def judged_rules(self) -> Iterator[tuple[list[Versus], ViolationResult, Picks]]:
         """Every rule in turn; the decisions of a few rules are held at a time."""
+        done = progress.counter("rule", len(self.model.rules))
         for first, last in threads.spans(RULES, len(self.model.rules)):
             rules = self.model.rules[first:last]
             some = decide_all(rules, self.instances, self.problem, self.layout)
             for start, stop in threads.spans(TOGETHER, len(rules)):
                 judge = partial(self.judge_rule, rules[start:stop], some[start:stop])
-                yield from threads.run(judge, stop - start)
+                for judged in threads.run(judge, stop - start):
+                    done()
+                    yield judged
 
     def judge_rule(
         self, rules: Sequence[Rule], decisions: NDArray[Any], number: int

@@ -51,6 +51,8 @@ def verify(
     certificate : Certificate, or its JSON text
     calibrator, predictions, outcomes : what it was made from
 
+    Notes
+    -----
     Numbers must agree to 1e-9, of their own size or of the value range; words exactly.
     """
     text = certificate if isinstance(certificate, str) else certificate.to_json()

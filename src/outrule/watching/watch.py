@@ -50,6 +50,8 @@ class Watch:
         The largest total weight that a cluster can have (its size, without weights), or an instance
         that has a weight. Needed where there are clusters or weights.
 
+    Notes
+    -----
     Evidence is an e-detector (Shiryaev-Roberts form), the mean over rivals. Its memory is one small
     row of numbers per rival. Observations must be independent: whole clusters must be in one batch.
 
@@ -134,6 +136,8 @@ class Watch:
         batch : int, or ISO date or time (or the string of one), optional
             Keys must ascend. Without one, batches are numbered.
 
+        Notes
+        -----
         DataError, and nothing is counted, if the batch was counted before, is out of order, or is
         part of the training data.
         """
