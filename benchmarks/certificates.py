@@ -31,7 +31,6 @@ import outrule
 
 HERE = Path(__file__).parent
 REAL = ("coupon", "flights", "escalate", "forms")
-MARKERS = "<!-- table: benchmarks/certificates.py -->", "<!-- end of table -->"
 TITLES = (
     *("case", "base model", "clusters", "observations", "verdict", "gap", "at least"),
     *("approximate 95 % interval", "margin", "observations that would decide"),
@@ -66,12 +65,12 @@ def line(case: str, model: str, kind: str, found: outrule.Certificate) -> str:
     return f"| {' | '.join((*cells, f'{found.margin:g}', needed))} |"
 
 
-def write(path: Path, rows: list[str]) -> None:
-    """Put the table between its markers."""
-    text = path.read_text()
-    before, rest = text.split(MARKERS[0])
-    after = rest.split(MARKERS[1])[1]
-    path.write_text("\n".join([before + MARKERS[0], *rows, MARKERS[1] + after]))
+def write_table(path: Path, name: str, rows: list[str]) -> None:
+    """Put a table between its markers."""
+    first, last = f"<!-- table: {name} -->", "<!-- end of table -->"
+    before, rest = path.read_text().split(first)
+    after = rest.split(last, 1)[1]
+    path.write_text("\n".join([before + first, *rows, last + after]))
 
 
 def main() -> None:
@@ -93,7 +92,7 @@ def main() -> None:
                 rows.append(line(name, model, kind, found))
                 print(rows[-1], flush=True)
     if options.docs is not None:
-        write(options.docs, rows)
+        write_table(options.docs, "benchmarks/certificates.py", rows)
 
 
 if __name__ == "__main__":

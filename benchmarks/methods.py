@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 from cases import Data
 from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 
 import outrule
@@ -43,8 +45,9 @@ def isotonic(data: Data) -> Floats:
 def platt(data: Data) -> Floats:
     """Logistic regression of the outcome on the log odds of the prediction, for each item."""
     result = data.test.prediction.copy()
-    for item in np.unique(data.test.item):
-        seen, new = data.calibration.item == item, data.test.item == item
+    known, asked = _items(data.calibration), _items(data.test)
+    for item in np.unique(asked):
+        seen, new = known == item, asked == item
         x, y = _log_odds(data.calibration.prediction[seen]), data.calibration.outcome[seen]
         if len(x) and np.ptp(x):
             # Platt's targets keep the slope finite where predictions separate the outcomes.
@@ -56,6 +59,38 @@ def platt(data: Data) -> Floats:
             odds = _log_odds(data.test.prediction[new])
             result[new] = curve.predict_proba(odds[:, None])[:, 1]
     return result
+
+
+def boosted(data: Data) -> Floats:
+    """Boosted trees fitted again on the calibration part, with all columns of its table.
+
+    That is the prediction, the item, what rules look at, and everything else that the table has,
+    but for dates, which do not come again.
+    """
+    past, new = data.calibration.origin, data.test.origin
+    names = past.names
+    left_out = (names.instance, names.cluster, names.weight)
+    features, codes = [], []
+    for name in past.frame.columns:
+        before, after = past.frame[name], new.frame[name]
+        if name in left_out or before.dtype == pl.Date:
+            continue
+        if before.dtype == pl.String:
+            codes.append(len(features))
+            kinds = pl.Enum(before.unique().sort())
+            before, after = before.cast(kinds).to_physical(), after.cast(kinds, strict=False)
+            after = after.to_physical()
+        features.append((before.cast(pl.Float64), after.cast(pl.Float64)))
+    trees = HistGradientBoostingRegressor(
+        max_iter=150, learning_rate=0.05, categorical_features=codes, random_state=0
+    )
+    weight = data.calibration.weight
+    trees.fit(
+        np.column_stack([before for before, _ in features]),
+        data.calibration.outcome,
+        None if weight is None else weight[data.calibration.instance],
+    )
+    return np.clip(trees.predict(np.column_stack([after for _, after in features])), 0, 1)
 
 
 def mcgrad(data: Data) -> Floats:
@@ -113,6 +148,13 @@ METHODS: dict[str, Method] = {
 }
 if importlib.util.find_spec("mcgrad"):
     METHODS["MCGrad"] = mcgrad
+
+
+def _items(instances: outrule.Instances) -> NDArray[Any]:
+    """The name of every item; the same for all where a table does not name them."""
+    if instances.item is None:
+        return np.zeros(len(instances.prediction))
+    return np.asarray(instances.names_of_items)[instances.item]
 
 
 def _log_odds(probability: Floats) -> Floats:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sklearn
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 import outrule
+from outrule.demos.coupons import split as split
 
 BASE, CALIBRATION, TEST = range(3)
-SHARES = (0.30, 0.35, 0.35)
 
 # The arguments of Instances.from_arrays; "columns.price" is the column "price".
 Arrays = dict[str, NDArray[Any]]
@@ -38,6 +38,7 @@ class Case:
     """A decision problem with practitioners' rules and two base models, the crude one first.
 
     ``draw(model, seed, cache)`` returns the arrays of the calibration part and of the test part.
+    ``items`` are the column of a table that names the items, and their names: rules use them.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Case:
     problem: outrule.Problem
     rules: tuple[outrule.Rule, ...]
     draw: Callable[[str, int, Path], tuple[Arrays, Arrays]]
+    items: tuple[str, Sequence[Any]] | None = None
 
     def load(self, model: str, seed: int, cache: Path, limit: int | None = None) -> Data:
         """The split of this seed, from the cache if it is there.
@@ -52,7 +54,7 @@ class Case:
         With ``limit``, every so many-th instance of each part, so that at most ``limit`` are left.
         """
         parts = [
-            _instances(arrays if limit is None else _thin(arrays, limit))
+            _instances(arrays if limit is None else _thin(arrays, limit), self.items)
             for arrays in self._arrays(model, seed, cache)
         ]
         return Data(self.problem, self.rules, *parts)
@@ -75,15 +77,6 @@ class Case:
             return _under("calibration.", file), _under("test.", file)
 
 
-def split(clusters: ArrayLike, seed: int) -> NDArray[np.int64]:
-    """The part (base, calibration, test) of every entry; a cluster is never divided."""
-    _, code = np.unique(np.asarray(clusters), return_inverse=True)
-    n = int(code.max()) + 1
-    ends = np.rint(np.cumsum(SHARES) * n)
-    rank = np.random.default_rng(seed).permutation(n)
-    return np.searchsorted(ends, rank, side="right")[code]
-
-
 def take(arrays: Arrays, chosen: Any) -> Arrays:
     """Some of the instances."""
     return {name: array[chosen] for name, array in arrays.items()}
@@ -98,6 +91,10 @@ def _thin(arrays: Arrays, limit: int) -> Arrays:
     return take(arrays, slice(None, None, every))
 
 
-def _instances(arrays: Arrays) -> outrule.Instances:
+def _instances(arrays: Arrays, items: tuple[str, Sequence[Any]] | None) -> outrule.Instances:
     given = {name: array for name, array in arrays.items() if not name.startswith("columns.")}
-    return outrule.Instances.from_arrays(**given, columns=_under("columns.", arrays))
+    columns = _under("columns.", arrays)
+    if items is not None:
+        name, names = items
+        columns[name] = np.broadcast_to(np.array(names), arrays["predictions"].shape)
+    return outrule.Instances.from_arrays(**given, columns=columns)

