@@ -38,7 +38,7 @@ def run_unit(
     case = make_case(unit, grid.n_rules)
     held_out = HeldOut(case, grid.n_test)
     try:
-        progress = stream.begin(grid, case, saved)
+        progress = stream.begin(grid, case, held_out, saved)
     except (LookupError, TypeError, ValueError, AttributeError):
         raise DataError(
             f"the saved progress of {unit.name} is damaged: delete its file in the folder 'parts'."
