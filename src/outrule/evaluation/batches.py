@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from outrule import kernels, threads
 from outrule.calibration.audit import OPTIMISER, Audit, Part, audits, part_of, prepare
 from outrule.calibration.patches import THREAD_INSTANCES, Decided, Span, first_point, patch_span
+from outrule.data.instances import Instances
 from outrule.evaluation.cases import Case
 from outrule.problems.contract import Problem
 from outrule.problems.one_item import BestAction
@@ -20,6 +21,8 @@ from outrule.types import Floats
 
 if TYPE_CHECKING:  # it imports this module
     from outrule.evaluation.stream import Track
+
+MANY_ITEMS = 128  # from so many on, most need not be tried to find the best
 
 Found = tuple[list[Audit], Floats]  # what every run sees in a batch, and the values of the rules
 
@@ -44,19 +47,35 @@ class Batches(ABC):
 
 
 def open_batches(case: Case, first: int, last: int, size: int) -> Callable[[int], Batches]:
-    """The batches of these rounds, to be cut at any smaller size; all rules have decided on them."""
+    """The batches of these rounds, to be cut at any smaller size; all rules decide on them."""
     instances, n_rounds = case.rounds(first, last, size), last - first
     if type(case.problem) is not BestAction:
         part = prepare(instances, case.problem, case.rules)
         return lambda smaller: PatchedBatches(part, case.problem, n_rounds, smaller)
-    layout = case.problem.lay(instances)
-    picks = decide_all(case.rules, instances, case.problem, layout)[:, 0]
-    rows = [slice(*span) for span in threads.spans(size, len(layout))]
-    by_round = threads.run(lambda i: np.ascontiguousarray(picks[:, rows[i]]), n_rounds)
-    assert instances.outcome is not None
     shape = (n_rounds, size, -1)
-    data = (instances.prediction.reshape(shape), instances.outcome.reshape(shape), by_round)
-    return lambda smaller: BestActionBatches(*data, smaller)
+    assert instances.outcome is not None
+    data = (instances.prediction.reshape(shape), instances.outcome.reshape(shape))
+    picks = _decide(case, instances, n_rounds)
+    return lambda smaller: BestActionBatches(*data, picks, smaller)
+
+
+def _decide(case: Case, instances: Instances, n_rounds: int) -> list[NDArray[Any]]:
+    """The decisions of all rules, by round."""
+    layout = case.problem.lay(instances)
+    size, m = len(layout) // n_rounds, len(instances.prediction) // len(layout)
+    if m < MANY_ITEMS:
+        picks = decide_all(case.rules, instances, case.problem, layout)[:, 0]
+        rows = [slice(*span) for span in threads.spans(size, len(layout))]
+        return threads.run(lambda i: np.ascontiguousarray(picks[:, rows[i]]), n_rounds)
+    scales = np.array([rule.per_item(instances) for rule in case.rules])
+    weights = instances.prediction.reshape(n_rounds, size, m)
+
+    def decide(i: int) -> NDArray[Any]:
+        picks = np.empty((len(scales), size), dtype=layout.small_type)
+        kernels.side_by_side.decide(weights[i], scales, picks)
+        return picks
+
+    return threads.run(decide, n_rounds)
 
 
 class BestActionBatches(Batches):
@@ -91,8 +110,8 @@ class BestActionBatches(Batches):
         sums = np.zeros((len(self.picks[number]), kernels.side_by_side.LANES), dtype=np.int64)
         own, unit = np.zeros(len(tracks), dtype=np.int64), 2.0**self.bits
         data = (self.prediction[number, : self.size], self.outcome[number, : self.size])
-        runs = (order, steps, counts)
-        kernels.side_by_side.audit(*data, self.picks[number], *runs, unit, sums, own)
+        given = (*data, self.picks[number], order, steps, counts)
+        kernels.side_by_side.audit(*given, unit, sums, own)
         means = np.vstack((sums, [*own, *[0] * (sums.shape[1] - len(own))])) / (unit * self.size)
         return means[:, : len(own)], means[:-1, -1]
 

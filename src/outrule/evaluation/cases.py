@@ -17,7 +17,7 @@ from outrule.problems.contract import Problem
 from outrule.problems.matchings import Matching
 from outrule.problems.matroids import GraphicMatroid, PartitionMatroid
 from outrule.problems.one_item import BestAction, Rejection
-from outrule.rules.rules import Rule, multipliers
+from outrule.rules.rules import Multiplier, multipliers
 from outrule.types import Floats, Integers
 from outrule.worlds.seeds import Seed, mix
 
@@ -46,7 +46,7 @@ class Case:
 
     seed: int
     problem: Problem
-    rules: tuple[Rule, ...]
+    rules: tuple[Multiplier, ...]
     draw: Draw
 
     def instances(self, n: int, purpose: int, *more: int) -> Instances:

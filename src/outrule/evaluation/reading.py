@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
-from statistics import fmean
+from math import inf, sqrt
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import polars as pl
+from scipy.special import stdtrit
 
 from outrule import theory
 from outrule.evaluation import say
@@ -18,8 +19,12 @@ EXAMPLE = 1 / 16  # the smallest epsilon of the paper's worked examples
 
 
 class Answer(NamedTuple):
-    """What the results of one regime say; ``holds`` is None where the paper claims nothing."""
+    """What the results of one regime say; ``holds`` is None where the paper claims nothing.
 
+    ``number`` is the sentence in a few words.
+    """
+
+    number: str
     sentence: str
     holds: bool | None = None
 
@@ -43,6 +48,27 @@ def at(table: pl.DataFrame, column: str, *, largest: bool) -> pl.DataFrame:
 def mean(table: pl.DataFrame, column: str) -> float:
     """The mean over all rows."""
     return fmean(table[column].to_list())
+
+
+def below_zero(runs: pl.DataFrame, column: str) -> bool:
+    """Whether the mean is below zero for sure: its 95 % interval over worlds is.
+
+    With one world, the interval is over test instances, and known for the gap only.
+    """
+    values = runs[column].to_list()
+    if len(values) > 1:
+        error, width = stdev(values) / sqrt(len(values)), float(stdtrit(len(values) - 1, 0.975))
+    else:
+        error, width = (runs["gap_error"][0], 1.96) if column == "gap" else (0.0, 0.0)
+    return bool(fmean(values) + width * error < 0)
+
+
+def example_epsilon(runs: pl.DataFrame) -> float | None:
+    """The epsilon of the paper's example, or else the middle one."""
+    epsilons = sorted(runs["epsilon"].drop_nulls().unique())
+    if not epsilons:
+        return None
+    return EXAMPLE if EXAMPLE in epsilons else epsilons[len(epsilons) // 2]
 
 
 def rounds_needed(

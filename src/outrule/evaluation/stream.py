@@ -28,6 +28,7 @@ FIRST_ROUNDS, TRACE_FIRST, TRACE_EVERY = 64, 4, 16
 CHUNK = 32  # rounds at most whose instances are in memory
 CHUNK_BYTES = 2**30  # for the instances of a chunk
 ROUND_BYTES = 4 * 2**30  # at most, for those of a single round
+TRACED = ("round", "n_patches", "n_own", "squared_error", "value", "half_value")
 SAVED = ("rounds", "tests", "steps", "trace")  # fields of a track
 
 
@@ -39,7 +40,7 @@ class Track:
     rounds: list[int] = field(default_factory=list)
     tests: list[int] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
-    trace: list[list[float]] = field(default_factory=list)  # as the columns of the table
+    trace: list[list[float]] = field(default_factory=list)  # rows of TRACED
     # Predictions of the held-out instances, with the first so many patches.
     held: Floats = field(default_factory=lambda: np.empty(0), compare=False)
     n_held: int = field(default=0, compare=False)

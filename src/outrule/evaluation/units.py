@@ -13,7 +13,9 @@ from outrule.calibration.audit import OPTIMISER, Part, prepare
 from outrule.calibration.check import Check, FixedStep, LineSearch, PrivateReuse, Reuse, Step
 from outrule.calibration.loop import LoopSettings, Status, boost
 from outrule.calibration.sources import SameData
+from outrule.data.instances import Instances
 from outrule.errors import DataError
+from outrule.estimators.calibrator import DecisionCalibrator
 from outrule.evaluation import stream
 from outrule.evaluation.cases import EQUAL, MEASURES, Case, HeldOut, make_case
 from outrule.evaluation.grid import Grid, Unit
@@ -48,12 +50,12 @@ def run_unit(
         progress.seconds = time.perf_counter() - start
         save(progress)
     runs = [*_fresh_rows(progress, grid, held_out), *_commit_rows(progress, grid, held_out)]
-    if grid.is_first(unit.seed):
-        runs += reuse_rows(grid, case, held_out)
+    runs += reuse_rows(grid, case, held_out)
     world = {
         "n_rules": len(case.rules),
         "k": held_out.part.layout.k,
         "plain": held_out.plain,
+        "half_plain": held_out.values(held_out.start())[1],
         "best_rule": float(held_out.rule_values.max()),
         "oracle": held_out.oracle,
         "squared_error": held_out.squared_error(held_out.start()),
@@ -96,6 +98,18 @@ def reuse_rows(grid: Grid, case: Case, held_out: HeldOut) -> Iterator[Row]:
             for epsilon in grid.equal_epsilons:
                 settings = {"check": check, "step": step, "epsilon": epsilon, "batch_size": None}
                 yield settings | _reuse(part, *method, epsilon, grid.rounds, case, held_out)
+        if size == min(grid.equal_batches):
+            yield _default(instances, case, held_out)
+
+
+def _default(instances: Instances, case: Case, held_out: HeldOut) -> Row:
+    """The calibrator as users have it: cross-fitted start, rivals, and its own tolerance."""
+    calibrator = DecisionCalibrator(case.problem, case.rules, random_state=0).fit(instances)
+    patched = np.ravel(calibrator.predict(held_out.part.instances))
+    tests = [patch.test for patch in calibrator.patches_]
+    none = dict.fromkeys(("step", "epsilon", "batch_size"))
+    counts = _counts(len(instances), tests, len(tests), Status(calibrator.status_).value)
+    return {"check": "default method", **none, **counts, **held_out.measure(patched)}
 
 
 def _reuse(
@@ -117,14 +131,13 @@ def _reuse(
 
 def _trace_rows(progress: Progress) -> Iterator[Row]:
     for track in progress.tracks:
-        for done, error, value in track.trace:
-            yield {**_settings(track), "round": done, "squared_error": error, "value": value}
+        for row in track.trace:
+            yield {**_settings(track), **dict(zip(stream.TRACED, row, strict=True))}
 
 
 def _settings(track: Track) -> Row:
     point = track.point
-    step = "fixed" if isinstance(point.step, FixedStep) else "line search"
-    return {"step": step, "epsilon": 2 * point.tolerance, "batch_size": point.batch_size}
+    return {"step": point.name, "epsilon": point.epsilon, "batch_size": point.batch_size}
 
 
 def _counts(n_samples: int, tests: Sequence[int], last: int, status: str) -> Row:

@@ -19,6 +19,98 @@ RUNS = LANES - 1  # at most; the last column is of the outcomes themselves
 NEAR = 32  # instances whose residuals stay in cache while all rules are summed
 TREE_BLOCK = 4096  # entries of trees that stay in the nearest cache
 LONG = 12  # so many patches of rules in a row are cheaper with a new tree than with an upkept one
+TILE = 32  # rules that decide together
+TRIED = 32  # items of large weight that are tried first, about
+BUCKETS = 512  # by which items of large weight are found
+ROWS = 64  # instances that stay in cache while all rules decide
+
+
+@njit(nogil=True, cache=True)
+def decide(weights: Floats, scales: Floats, picks: Small) -> None:
+    """Write the item of largest weights[i] * scales[r] to picks[r, i], the first of equals.
+
+    Weights are between 0 and 1, and scales at least 0. The items of large weight are tried first;
+    as a rule no other can then be better.
+    """
+    n, m = weights.shape
+    tile = np.empty(m * TILE)
+    large, sizes, bounds = np.empty((ROWS, m), np.int64), np.empty(ROWS, np.int64), np.empty(ROWS)
+    best, position, everything = np.empty(TILE), np.empty(TILE, np.int64), np.arange(m)
+    for first in range(0, n, ROWS):
+        near = min(ROWS, n - first)
+        for i in range(near):
+            sizes[i], bounds[i] = _find_large(weights[first + i], large[i])
+        for rule in range(0, len(scales), TILE):
+            used = min(TILE, len(scales) - rule)
+            for j in range(m):
+                for lane in range(TILE):
+                    tile[j * TILE + lane] = scales[rule + min(lane, used - 1), j]
+            most = tile.max()
+            for i in range(near):
+                row = weights[first + i]
+                _try(row, large[i, : sizes[i]], tile, best, position)
+                if best.min() < bounds[i] * most:
+                    _try(row, everything, tile, best, position)
+                for lane in range(used):
+                    picks[rule + lane, first + i] = position[lane]
+
+
+@njit(nogil=True, cache=True)
+def _find_large(weights: Floats, large: Integers) -> tuple[int, float]:
+    """Write items of largest weight, in order; return how many, and what all others are below."""
+    counts = np.zeros(BUCKETS, np.int64)
+    for item in range(len(weights)):
+        counts[_bucket(weights[item])] += 1
+    bucket, total = BUCKETS - 1, counts[BUCKETS - 1]
+    while bucket > 0 and total < TRIED:
+        bucket -= 1
+        total += counts[bucket]
+    size = 0
+    for item in range(len(weights)):
+        if _bucket(weights[item]) >= bucket:
+            large[size] = item
+            size += 1
+    return size, bucket / BUCKETS
+
+
+@njit(nogil=True, cache=True)
+def _bucket(weight: float) -> int:
+    return min(int(weight * BUCKETS), BUCKETS - 1)
+
+
+@njit(nogil=True, cache=True)
+def _try(weights: Floats, items: Integers, tile: Floats, best: Floats, position: Integers) -> None:
+    """The best of these items for every rule of a tile."""
+    best[:] = -1.0
+    position[:] = 0
+    # Four items per pass over the lanes, as every pass loads and stores best and position. The
+    # last ones may come twice: they are not larger than themselves.
+    last = len(items) - 1
+    for j in range(0, len(items), 4):
+        a, b, c, d = (
+            items[j],
+            items[min(j + 1, last)],
+            items[min(j + 2, last)],
+            items[min(j + 3, last)],
+        )
+        weight_a, weight_b, weight_c, weight_d = weights[a], weights[b], weights[c], weights[d]
+        scale_a, scale_b = tile[a * TILE : (a + 1) * TILE], tile[b * TILE : (b + 1) * TILE]
+        scale_c, scale_d = tile[c * TILE : (c + 1) * TILE], tile[d * TILE : (d + 1) * TILE]
+        for lane in range(TILE):
+            top, where = best[lane], position[lane]
+            value = weight_a * scale_a[lane]
+            where = a if value > top else where
+            top = value if value > top else top
+            value = weight_b * scale_b[lane]
+            where = b if value > top else where
+            top = value if value > top else top
+            value = weight_c * scale_c[lane]
+            where = c if value > top else where
+            top = value if value > top else top
+            value = weight_d * scale_d[lane]
+            where = d if value > top else where
+            top = value if value > top else top
+            best[lane], position[lane] = top, where
 
 
 @njit(nogil=True, cache=True)
@@ -93,7 +185,7 @@ def _patch(
         for s in range(t, end):
             theirs = picks[order[s]]
             for i in range(stop - start):
-                _move(trees[i], width + np.int64(theirs[start + i]), steps[s], right)
+                _move(trees[i], width + int(theirs[start + i]), steps[s], right)
         t = end
     if not right:
         for i in range(stop - start):
