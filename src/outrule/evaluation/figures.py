@@ -162,7 +162,8 @@ def _equal_samples(regime: Results) -> Figure:
     )
     caption = (
         "Fresh batches see every sample once; reuse, private reuse and the default method, which "
-        f"chooses its own tolerance, see all of them in every round. {missing if refused else ''}{_bars(runs)} {_size(regime, runs)}"
+        "chooses its own tolerance, see all of them in every round. "
+        f"{missing if refused else ''}{_bars(runs)} {_size(regime, runs)}"
     )
     return Figure("equal-samples", "All problems: gap by number of samples", caption, drawn)
 

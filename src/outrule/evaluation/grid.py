@@ -68,9 +68,9 @@ class Grid:
     rounds: int = 1024  # of every run: like the paper's, they do not stop early
     n_rules: int = 1024  # sampled from the paper's grid of multipliers, if it has more
     n_test: int = 4000  # instances on which values are measured
-    other_batches: tuple[int, ...] = (64, 1024)  # batch sizes of the other steps and readings
+    other_batches: tuple[int, ...] = (1024,)  # batch sizes of the other steps and readings
     other_epsilons: tuple[float, ...] = (1 / 4, 1 / 16)  # of these runs
-    equal_batches: tuple[int, ...] = (16, 64)  # batch sizes whose total of samples Reuse gets
+    equal_batches: tuple[int, ...] = (16,)  # batch sizes whose total of samples Reuse gets
     equal_epsilons: tuple[float, ...] = (1 / 4, 1 / 16)  # of these runs
 
     def __post_init__(self) -> None:
