@@ -75,20 +75,18 @@ def _readings(results: Results) -> Answer | None:
                 "epsilon": runs.filter(step="fixed", epsilon=2 * epsilon),
                 "the footnote's": runs.filter(step="footnote", epsilon=epsilon),
             }
-            known = {name: table["gap"] for name, table in tables.items() if len(table)}
+            known = {name: table for name, table in tables.items() if len(table)}
             if len(known) < 2:
                 continue
-            gaps = [f"{name} {say.spread(gap)}" for name, gap in known.items()]
-            words.append(
-                f"{say.setting(*setting)}, epsilon {say.fraction(epsilon)}: {', '.join(gaps)}"
-            )
-            numbers.append(
-                float(str(known["epsilon"].mean())) - float(str(known["epsilon / 2"].mean()))
-            )
+            gaps = [f"{name} {say.spread(table['gap'])}" for name, table in known.items()]
+            place = f"{say.setting(*setting)}, epsilon {say.fraction(epsilon)}"
+            words.append(f"{place}: {', '.join(gaps)}")
+            means = [mean(table, "gap") for table in known.values()]
+            numbers.append(max(means) - min(means))
     if not words:
         return None
     return Answer(
-        f"epsilon instead of epsilon / 2: {say.span(numbers)}",
+        f"gaps differ by {say.span(numbers)}",
         f"Gap at batch {fresh['batch_size'][0]:,} by tolerance, mean and range {say.seeds(fresh)}: "
         f"{'; '.join(words)}.",
     )

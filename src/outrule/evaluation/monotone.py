@@ -17,7 +17,6 @@ from outrule.evaluation.results import UNIT, Results
 
 RUN = (*UNIT, "step", "epsilon", "batch_size")
 RISE, DROP = 1e-4, 0.02  # of the squared error per entry, and of the value per chosen item
-MOSTLY = 0.75  # a stretch of the trace is of the optimiser, or of rules, if so many patches are
 
 
 def traces(results: Results, step: str = "fixed") -> pl.DataFrame:
@@ -80,35 +79,30 @@ def not_monotone(results: Results) -> Answer | None:
 
 
 def why(results: Results) -> Answer | None:
-    """The change of value in stretches of mostly one kind of patch."""
-    if results.trace.is_empty():
-        return None
-    change = {name: pl.col(name).diff().over(RUN) for name in ("n_patches", "n_own", "value")}
-    steps = traces(results).with_columns(**change).filter(pl.col("n_patches") > 0)
-    steps = steps.join(results.units.select(*UNIT, "k"), on=list(UNIT), maintain_order="left")
-    share = pl.col("n_own") / pl.col("n_patches")
-    words, totals = [], []
-    for setting, part in parts(steps, *SETTING).items():
-        said = []
-        for name, keep in (("own", share >= MOSTLY), ("rules", share <= 1 - MOSTLY)):
-            some = part.filter(keep)
-            if some.is_empty():
-                continue
-            fell, total = (some["value"] < 0).mean(), some["value"].sum() / part["seed"].n_unique()
-            said.append(f"{name} {total:+.2f} ({100 * float(str(fell)):.0f} % of stretches fall)")
-            if name == "own":
-                totals.append(total)
-        words.append(f"{say.setting(*setting)}: {', '.join(said) or 'neither'}")
-    if not totals:
+    """What the patches of rules reach alone, those of the optimiser's own test, and both."""
+    runs = results.paper.drop_nulls("value_rules").filter(pl.col("n_own") > 0)
+    words, lost = [], []
+    for setting, part in parts(runs, *SETTING).items():
+        before = mean(results.units.join(part, on=list(UNIT), how="semi"), "plain")
+        rules, own, both = (mean(part, name) for name in ("value_rules", "value_own", "value"))
+        down = 100 * mean(part, "n_own_down") / mean(part, "n_own")
+        most = f"{say.setting(*setting)} {say.number(rules)}, {say.number(both)}"
+        lost.append((rules - both, most))
+        words.append(
+            f"{say.setting(*setting)}: {say.number(before)} before, {say.number(rules)} with the "
+            f"patches of rules alone, {say.number(own)} with the optimiser's own alone ("
+            f"{down:.0f} % of them downwards), {say.number(both)} with all; in the end "
+            f"{say.count(round(mean(part, 'n_level'), 1))} of {setting[1]} items are within a step "
+            "of the highest prediction"
+        )
+    if not words:
         return None
     return Answer(
-        f"{min(totals):+.2f} to {max(totals):+.2f} from patches of the optimiser's own test",
-        "Total change of the value, a world and all epsilons together, in stretches of the trace "
-        "in which at least three in four patches are of the optimiser's own test, or of rules: "
-        f"{'; '.join(words)}. The optimiser picks what is predicted too high. Its own test lowers "
-        "just these items, a step for all, until many are equally high; then it chooses between "
-        "them by what is left of the noise. This lowers the squared error, and forgets the order "
-        "of the predictions.",
+        f"rules' patches alone, and all: {max(lost)[1]}",
+        f"Mean values {say.seeds(runs)} at batch {runs['batch_size'][0]:,}, all epsilons whose "
+        f"runs patch both: {'; '.join(words)}. The optimiser picks what is predicted too high, so "
+        "its own test lowers the items it picks, whichever they are, until many are equally high; "
+        "the squared error falls, but which of these is best is forgotten.",
     )
 
 
@@ -126,6 +120,8 @@ def cures(results: Results) -> Answer | None:
         words.append(f"{say.setting(*setting)}: at the end {say.spread(end)}, {', '.join(said)}")
         if values := some["stopped on held-out value"]:
             gains.append(fmean(values) - fmean(end))
+    if not gains:
+        return None
     return Answer(
         f"stopping gains {say.span(gains)}",
         f"Gap at batch {runs['batch_size'][0]:,}, mean over epsilons, mean and range "

@@ -129,13 +129,13 @@ for _words, _expression in WITHIN.items():
 @_claim('"the gap shrinks to 0 or becomes positive when epsilon is not too low"',
         FIGURE_2, "gap-best-action")  # fmt: skip
 def _gap(results: Results) -> Answer | None:
-    """Judged for epsilon of 1/16 and more: not below zero for sure, over worlds."""
+    """Judged for epsilon of 1/16 and more, as far as the test instances can tell."""
     runs = at(results.paper, "batch_size", largest=True)
     settings = parts(runs, *SETTING, "epsilon")
     judged = [key for key in settings if key[-1] >= EXAMPLE]
     if not judged:
         return None
-    below = [key for key, part in settings.items() if below_zero(part, "gap")]
+    below = [key for key, part in settings.items() if below_zero(part)]
     idle = sum(settings[key]["n_patches"].sum() == 0 for key in below)
     named: dict[str, list[str]] = {}
     for *setting, epsilon in below:
@@ -146,9 +146,9 @@ def _gap(results: Results) -> Answer | None:
     lowest = min(settings.values(), key=lambda part: mean(part, "gap"))
     return Answer(
         f"{good} of {len(judged)} settings",
-        f"At batch {runs['batch_size'][0]:,}, not below zero (95 % interval {say.seeds(runs)}) in "
-        f"{good} of {len(judged)} settings with epsilon {say.fraction(EXAMPLE)} or more. Below: "
-        f"{listed}. Lowest mean: {say.spread(lowest['gap'])}.",
+        f"At batch {runs['batch_size'][0]:,}, the mean {say.seeds(runs)} is zero or above within "
+        f"two standard errors in {good} of {len(judged)} settings with epsilon "
+        f"{say.fraction(EXAMPLE)} or more. Below: {listed}. Lowest: {say.spread(lowest['gap'])}.",
         good == len(judged),
     )
 
@@ -257,11 +257,12 @@ def _samples(results: Results) -> Answer | None:
         sizes = parts(part.sort("batch_size"), "batch_size")
         good = [n for (n,), some in sizes.items() if mean(some, "gap") > 0]
         holds.append(size in good and times <= ratio < 10 * times)
-        first = f"{bound / (good[0] * ROUNDS):,.0f} times from batch {good[0]}" if good else "never"
+        least = f"from batch {good[0]} on, {bound / (good[0] * ROUNDS):,.0f} times" if good else ""
         numbers.append(f"{ratio:,.0f}")
+        gap = say.spread(part.filter(batch_size=size)["gap"])
         words.append(
             f"Epsilon {say.fraction(epsilon)}: {bound:,.0f} samples are {ratio:,.0f} times those "
-            f"of batch {size:,}; the gap is positive {first} on."
+            f"of batch {size:,}, with a gap of {gap}; it is positive {least or 'never'}."
         )
     return Answer(f"{' and '.join(numbers)} times", " ".join(words), all(holds))
 
@@ -380,8 +381,10 @@ def _fewer_arms(results: Results) -> Answer | None:
     """Rounds until half of the fall, at the epsilon of the example."""
     runs = _half_falls(results).filter(problem="best-action")
     epsilon = example_epsilon(runs)
+    if epsilon is None:
+        return None
     by_items = parts(runs.filter(epsilon=epsilon).sort("n_items"), "n_items")
-    if len(by_items) < 2 or epsilon is None:
+    if len(by_items) < 2:
         return None
     rounds = [median_high(part["round"]) for part in by_items.values()]
     last = results.grid.rounds
@@ -402,8 +405,8 @@ def _fewer_arms(results: Results) -> Answer | None:
         RESULTS, "error-matching")  # fmt: skip
 def _faster(results: Results) -> Answer | None:
     """Below the fastest epsilon, the smaller it is, the slower."""
-    words, holds, last = [], [], results.grid.rounds
-    for setting, runs in parts(_half_falls(results), *SETTING).items():
+    words, holds, last, falls = [], [], results.grid.rounds, _half_falls(results)
+    for setting, runs in parts(falls, *SETTING).items():
         if runs["epsilon"].n_unique() < 2:
             continue
         by_epsilon = {
@@ -420,7 +423,7 @@ def _faster(results: Results) -> Answer | None:
     return Answer(
         f"in {sum(holds)} of {len(holds)} settings",
         "Rounds until the squared error has made half of the largest fall, median "
-        f"{say.seeds(results.paper)}, for the fastest and the smallest epsilon: "
+        f"{say.seeds(falls)}, for the fastest and the smallest epsilon: "
         f"{'; '.join(words)}.",
         all(holds),
     )

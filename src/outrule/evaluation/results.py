@@ -31,7 +31,8 @@ TABLES: dict[str, dict[str, type[pl.DataType]]] = {  # docs/evaluation.md descri
     | {"check": TEXT, "step": TEXT, "epsilon": REAL, "batch_size": COUNT, "n_samples": COUNT}
     | {"n_patches": COUNT, "n_own": COUNT, "last_patch": COUNT, "status": TEXT}
     | dict.fromkeys(("value", "gap", "gap_error", "improvement"), REAL)
-    | {"squared_error": REAL, "largest_violation": REAL},
+    | {"squared_error": REAL, "largest_violation": REAL}
+    | {"value_rules": REAL, "value_own": REAL, "n_own_down": COUNT, "n_level": REAL},
     "trace": UNIT
     | {"step": TEXT, "epsilon": REAL, "batch_size": COUNT}
     | dict.fromkeys(("round", "n_patches", "n_own"), COUNT)

@@ -26,6 +26,7 @@ REUSE: dict[tuple[str, str], tuple[Check, Step]] = {  # by the names in the tabl
     ("reuse", "line search"): (Reuse(), LineSearch()),
     ("private reuse", "fixed"): (PrivateReuse(privacy=1.0, alert=1.0), FixedStep()),
 }
+APART = ("value_rules", "value_own", "n_own_down", "n_level")
 Row = dict[str, Any]
 
 
@@ -68,7 +69,8 @@ def run_unit(
 
 def _columns(rows: list[Row], unit: Unit) -> dict[str, list[Any]]:
     rows = [asdict(unit) | row for row in rows]
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _fresh_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[Row]:
@@ -76,8 +78,29 @@ def _fresh_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[R
         size = track.point.batch_size
         last = track.rounds[-1] + 1 if track.rounds else 0
         counts = _counts(size * grid.rounds, track.tests, last, "all rounds")
-        measured = held_out.measure(track.held)
-        yield {"check": "fresh batches", **_settings(track), **counts, **measured}
+        row = {"check": "fresh batches", **_settings(track), **counts}
+        row |= held_out.measure(track.held)
+        yield row | (_take_apart(track, held_out) if size == max(grid.batch_sizes) else {})
+
+
+def _take_apart(track: Track, held_out: HeldOut) -> Row:
+    """What patches of rules and of the optimiser's own test do alone, and how level they leave it.
+
+    ``n_level`` is the mean number of items within the last step of the highest prediction.
+    """
+    own = np.asarray(track.tests) == OPTIMISER
+    tests, steps = np.asarray(track.tests, dtype=np.int64), np.asarray(track.steps)
+    alone = []
+    for kept in (~own, own):
+        prediction = held_out.start()
+        held_out.patch(prediction, tests[kept], steps[kept])
+        alone.append(held_out.value(prediction))
+    rows = track.held.reshape(-1, held_out.n_items)
+    near = abs(track.steps[-1]) if track.steps else 0.0
+    level = (rows >= rows.max(axis=1, keepdims=True) - near).sum(axis=1).mean()
+    down = int((steps[own] < 0).sum())
+    measured = (*alone, down, float(level))
+    return dict(zip(APART, measured, strict=True))
 
 
 def _commit_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[Row]:
