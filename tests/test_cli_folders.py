@@ -229,3 +229,51 @@ def test_outputs_that_would_be_mistaken_are_refused(model, folder, tmp_path):
     assert "a.parquet was not written by this command" in words(output)
     errors = run("predict", model, folder, "-o", tmp_path / "new", "--errors", "x.csv")
     assert "--errors is not supported for a folder" in errors.stderr
+
+
+@pytest.fixture
+def past(tmp_path):
+    """Past trips in three files, and the same in one."""
+    whole = trips(1, n=300).sort("trip", maintain_order=True)
+    (tmp_path / "past").mkdir()
+    for number in range(3):
+        whole[500 * number : 500 * number + 500].write_parquet(
+            tmp_path / "past" / f"{number}.parquet"
+        )
+    whole.write_parquet(tmp_path / "past.parquet")
+    (tmp_path / "spec.toml").write_text(SPEC)
+    return tmp_path
+
+
+def test_fit_on_a_folder_writes_the_model_of_one_table(past):
+    results = [
+        run("fit", past / name, "--spec", past / "spec.toml", "-o", past / f"{name}.json")
+        for name in ("past", "past.parquet")
+    ]
+    assert results[0].exit_code == 0, results[0].stderr
+    assert (past / "past.json").read_text() == (past / "past.parquet.json").read_text()
+    assert results[0].stdout.replace("past.json", "past.parquet.json") == results[1].stdout
+
+
+def test_fit_on_a_folder_says_what_it_cannot_do(past):
+    def words(*more, spec=SPEC):
+        (past / "spec.toml").write_text(spec)
+        result = run("fit", past / "past", "--spec", past / "spec.toml", "-o", past / "m", *more)
+        assert result.exit_code == 2, result.stdout
+        return result.stderr
+
+    assert "--refits is not supported for a folder" in words("--refits", "2")
+    fresh = SPEC + '[fit]\ncheck = "fresh batches"\nsize = 10\n'
+    assert "'check' must be Reuse() without validation" in words(spec=fresh)
+    segments = SPEC + '[fit]\nsegments = ["driver"]\n'
+    assert "'segments' must be None for data in many files" in words(spec=segments)
+    typo = SPEC.replace('prediction = "score"', 'prediction = "scor"')
+    assert "there is no column 'scor'. Did you mean 'score'?" in words(spec=typo)
+    assert "scratch folder" in words("--scratch", past / "nowhere")
+
+
+def test_values_of_a_sample_are_called_so(past):
+    command = ("fit", past / "past", "--spec", past / "spec.toml", "-o", past / "m.json")
+    result = run(*command, "--sample", "50")
+    assert "300 instances, 1,500 rows" in result.stdout
+    assert "in training, of 50 instances" in result.stdout
