@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -50,7 +51,7 @@ class SameData:
     def apply(self, patch: AnyPatch, found: Audit) -> None:
         """Apply a new patch, which this audit led to."""
         if self.incremental is not None:
-            self.incremental.apply(patch, found)
+            self.incremental.apply(patch, found.optimiser)
         else:
             self.replay([patch])
 
@@ -72,20 +73,23 @@ class SameData:
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
         """Rounds after which the loop has stopped by itself."""
-        fixed = isinstance(step, FixedStep)
-        if fixed and check.alert <= 0.25:  # then a fixed step may raise the squared error
-            expected = f"given for FixedStep at alert {check.alert:g}"
-            raise refuse_argument(None, "max_rounds", "DecisionCalibrator", expected)
-        # The theory is in units of the value range.
-        error = self.squared_error() / self.part.span**2
+        span = self.part.span
         # Where outcomes are estimates their noise is in it, which no patch can take away.
-        offers = np.diff(self.part.layout.offsets)
-        error = min(error, float(np.average(offers, weights=self.part.weight)))
-        tau, k = tolerance / self.part.span, self.part.layout.k
-        # On the loop's own data a flagged test has at least the alert's violation, so the bound
-        # holds; one more round is needed to see that nothing is flagged.
-        bound = theory.rounds if fixed else theory.rounds_line_search
-        return 1 + bound(squared_error=error, k=k, tolerance=tau, alert=check.alert)
+        offers = np.average(np.diff(self.part.layout.offsets), weights=self.part.weight)
+        error = min(self.squared_error() / span**2, float(offers))
+        return rounds_for(check, step, tolerance / span, error, self.part.layout.k)
+
+
+def rounds_for(check: Check, step: Step, tolerance: float, error: float, k: int) -> int:
+    """Rounds after which the loop has stopped by itself; all in units of the value range."""
+    fixed = isinstance(step, FixedStep)
+    if fixed and check.alert <= 0.25:  # then a fixed step may raise the squared error
+        expected = f"given for FixedStep at alert {check.alert:g}"
+        raise refuse_argument(None, "max_rounds", "DecisionCalibrator", expected)
+    # On the loop's own data a flagged test has at least the alert's violation, so the bound
+    # holds; one more round is needed to see that nothing is flagged.
+    bound = theory.rounds if fixed else theory.rounds_line_search
+    return 1 + bound(squared_error=error, k=k, tolerance=tolerance, alert=check.alert)
 
 
 class CellData(SameData):
@@ -226,7 +230,17 @@ class FreshData:
         return 1 + len(self.instances) // self.size
 
 
-Source = SameData | FreshData
+class Source(Protocol):
+    """What the loop asks of its data: see :class:`SameData`."""
+
+    @property
+    def weight(self) -> float: ...
+    def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None: ...
+    def audit_afresh(self) -> Audit | None: ...
+    def apply(self, patch: AnyPatch, found: Audit) -> None: ...
+    def values(self) -> Floats: ...
+    def supported_tolerance(self) -> float: ...
+    def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int: ...
 
 
 def _replay(patches: Sequence[AnyPatch], prediction: Floats, part: Part, problem: Problem) -> None:
@@ -264,7 +278,7 @@ def open_source(
     generator: np.random.Generator,
     part: Part | None = None,
     segmentation: Segmentation | None = None,
-) -> tuple[Source, Validation | None]:
+) -> tuple[SameData | FreshData, Validation | None]:
     """The data that a CHECK uses, and the validation part if it has one.
 
     ``part`` is the result of :func:`prepare`, where it is known already.

@@ -140,9 +140,13 @@ class Opened:
 
 def open_files(path: str, *tables: str, outcome: bool, key: bytes | None = None) -> Opened:
     """A model file, and a table for it; or some tables, one below the other."""
+    return open_tables(open_model(path, key), *tables, outcome=outcome)
+
+
+def open_tables(model: Model, *tables: str, outcome: bool) -> Opened:
+    """The same for a model that is open already."""
     from outrule.data.tables import without
 
-    model = open_model(path, key)
     names = model.columns
     assert names is not None
     read = _open_tables(tables, names)

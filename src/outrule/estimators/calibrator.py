@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -40,7 +41,8 @@ from outrule.rules.rules import Rule, check_rules
 from outrule.types import Floats
 
 if TYPE_CHECKING:
-    from outrule.model.spec import Spec  # loads Polars, which arrays do not need
+    from outrule.data.partitions import Partitions  # loads Polars, which arrays do not need
+    from outrule.model.spec import Spec
 
 
 class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has no types
@@ -158,7 +160,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     @threads.as_asked
     def fit(
         self,
-        predictions: ArrayLike | Instances,
+        predictions: ArrayLike | Instances | Partitions,
         outcomes: ArrayLike | None = None,
         *,
         available: ArrayLike | None = None,
@@ -168,8 +170,9 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
 
         Parameters
         ----------
-        predictions : array-like of shape (n, m), or Instances
+        predictions : array-like of shape (n, m), Instances, or Partitions
             A pandas or Polars frame has one column per item; rules speak of columns by number.
+            :class:`outrule.Partitions` is for tables that do not fit into memory.
         outcomes : array-like of shape (n, m); part of the Instances otherwise
         available : boolean array-like of shape (n, m), optional
         sample_weight : array-like of shape (n,), optional
@@ -180,13 +183,27 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         instance and one addition per rule and chosen item.
         """
         settings = self.settings()
-        instances = self._training_data(predictions, outcomes, available, sample_weight)
-        self.model_ = fit_model(settings, instances, feature_names(predictions))
+        given: Any = predictions
+        if is_partitioned(given):
+            instances = self._fit_partitions(given, outcomes, available, sample_weight)
+        else:
+            instances = self._training_data(given, outcomes, available, sample_weight)
+            self.model_ = fit_model(settings, instances, feature_names(given))
         if (words := few_choices(settings.problem, instances)) is not None:
             warnings.warn(words, stacklevel=3)
         if self.model_.unfinished is not None:
             warnings.warn(self.model_.unfinished, ConvergenceWarning, stacklevel=3)
         return self
+
+    def _fit_partitions(self, data: Partitions, *extra: Any) -> Instances:
+        """Fit the model; returns a sample of the data, or all of them if they are few."""
+        from outrule.model.partitioned import fit_partitions  # loads Polars
+
+        if any(value is not None for value in extra):
+            words = "outcomes, available and sample_weight must be columns of the files"
+            raise refuse_argument("given", "outcomes", OWNER, f"left out for Partitions: {words}")
+        self.model_, found = fit_partitions(self.settings(), data)
+        return found.sample
 
     @threads.as_asked
     def partial_fit(
@@ -424,3 +441,9 @@ def load(
         The file must be signed with this key: see :meth:`DecisionCalibrator.save`.
     """
     return DecisionCalibrator.from_model(codec.load_model(path, functions, key))
+
+
+def is_partitioned(data: Any) -> bool:
+    """Whether data are Partitions, without loading Polars to ask."""
+    found = sys.modules.get("outrule.data.partitions")
+    return found is not None and isinstance(data, found.Partitions)
