@@ -273,6 +273,17 @@ def test_the_provable_margin_is_about_what_a_certificate_has(n):
     assert proving.provable_margin(bets, 1) == 1.0  # nothing but the range
 
 
+def test_a_few_clusters_that_hardly_vary_prove_a_margin():
+    """The stakes are limited there, and not the noise."""
+    data = outrule.Instances.from_arrays(np.zeros((28, 1)))
+    difference = np.random.default_rng(0).normal(0, 1e-3, 28)
+    bets = Observations.from_instances(data).bets(difference, Range(-1.0, 1.0))
+    width = bets.mean - bets.lower(0.05)
+    assert width < proving.provable_margin(bets, 28) < 1.4 * width
+    margins = [proving.provable_margin(bets, n) for n in range(5, 400)]
+    assert margins == sorted(margins, reverse=True)
+
+
 def test_clusters_are_what_is_counted(tmp_path):
     frame = trips(1, 600).with_columns(day=pl.col("trip") % 20)
     found = examined(tmp_path, frame, SPEC.replace("[data]", '[data]\ncluster = "day"'))
