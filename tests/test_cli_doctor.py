@@ -185,6 +185,20 @@ def test_a_log_is_told_what_it_is_worth_and_what_it_could_never_show(tmp_path):
     assert "the choices contradict the propensities" in one(found, "fit", "error")["what"]
 
 
+def test_findings_speak_of_keys_and_not_of_python(tmp_path):
+    private = '[fit]\ncheck = "private reuse"\nmax_rounds = 5\nstart = "none"\nrivals = []\n'
+    found = examined(tmp_path, trips(1, 100), SPEC + private, code=2)
+    assert "argument of" not in one(found, "fit", "error")["what"]
+    found = examined(tmp_path, trips(1, 100).with_columns(score=7.0), code=2)
+    assert one(found, "values", "error")["remedy"] == (
+        "Set value_range in [data] of the spec, and fit."
+    )
+    truth = trips(1, 100).with_columns(
+        completed=pl.when(pl.col("driver") == "ann").then(pl.col("completed") == 1)
+    )
+    assert examined(tmp_path, truth, code=2)["instances"] == 100
+
+
 def test_rules_that_decide_nothing_of_their_own_are_named(tmp_path):
     same = SPEC + f'\n[[rules]]\nname = "again"\nweight = "2 * ({LONG})"\n'
     same += (
