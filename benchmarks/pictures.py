@@ -33,7 +33,7 @@ def needed(margin: float, share: float) -> int:
     either direction: the worst case for decisions of the same value. In units of the range of a
     difference, from -1 to 1.
     """
-    found = observations_needed(margin / 2, share / 2 / 4, 0.5 - margin / 2, DELTA)
+    found = observations_needed(margin / 2, share / 2 / 4, 0.5, DELTA)
     assert found is not None
     return found
 

@@ -185,6 +185,20 @@ def test_a_log_is_told_what_it_is_worth_and_what_it_could_never_show(tmp_path):
     assert "the choices contradict the propensities" in one(found, "fit", "error")["what"]
 
 
+def test_findings_speak_of_keys_and_not_of_python(tmp_path):
+    private = '[fit]\ncheck = "private reuse"\nmax_rounds = 5\nstart = "none"\nrivals = []\n'
+    found = examined(tmp_path, trips(1, 100), SPEC + private, code=2)
+    assert "argument of" not in one(found, "fit", "error")["what"]
+    found = examined(tmp_path, trips(1, 100).with_columns(score=7.0), code=2)
+    assert one(found, "values", "error")["remedy"] == (
+        "Set value_range in [data] of the spec, and fit."
+    )
+    truth = trips(1, 100).with_columns(
+        completed=pl.when(pl.col("driver") == "ann").then(pl.col("completed") == 1)
+    )
+    assert examined(tmp_path, truth, code=2)["instances"] == 100
+
+
 def test_rules_that_decide_nothing_of_their_own_are_named(tmp_path):
     same = SPEC + f'\n[[rules]]\nname = "again"\nweight = "2 * ({LONG})"\n'
     same += (
@@ -271,6 +285,17 @@ def test_the_provable_margin_is_about_what_a_certificate_has(n):
         proving.provable_margin(bets, n) / 2, rel=0.1
     )
     assert proving.provable_margin(bets, 1) == 1.0  # nothing but the range
+
+
+def test_a_few_clusters_that_hardly_vary_prove_a_margin():
+    """The stakes are limited there, and not the noise."""
+    data = outrule.Instances.from_arrays(np.zeros((28, 1)))
+    difference = np.random.default_rng(0).normal(0, 1e-3, 28)
+    bets = Observations.from_instances(data).bets(difference, Range(-1.0, 1.0))
+    width = bets.mean - bets.lower(0.05)
+    assert width < proving.provable_margin(bets, 28) < 1.4 * width
+    margins = [proving.provable_margin(bets, n) for n in range(5, 400)]
+    assert margins == sorted(margins, reverse=True)
 
 
 def test_clusters_are_what_is_counted(tmp_path):

@@ -10,7 +10,7 @@ import typer
 
 import outrule
 from outrule.cli.files import check_output, finish, identifiers, name_places
-from outrule.cli.talking import REFUSED, printable, waiting
+from outrule.cli.talking import REFUSED, in_our_words, printable, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
 from outrule.words import count
@@ -80,8 +80,9 @@ def _examine(
 ) -> tuple[Instances | None, list[Finding], Provable | None]:
     from outrule.diagnosis.columns import examine_columns
     from outrule.diagnosis.decisions import Decided, examine_decisions
-    from outrule.diagnosis.findings import Finding, Severity, error_of
+    from outrule.diagnosis.findings import Finding, Severity
     from outrule.diagnosis.proving import examine_proof
+    from outrule.model.codec import check_item_names
     from outrule.model.fitting import check_training
     from outrule.problems.offers import few_choices
 
@@ -92,6 +93,7 @@ def _examine(
     provable = None
     try:
         settings = spec.settings(instances)
+        check_item_names(instances.item_names or ())
         own += examine_columns(instances, settings)
         if instances.outcome is not None:
             check_training(settings, instances)
@@ -103,9 +105,7 @@ def _examine(
         provable, more = examine_proof(decided, spec.epsilon)
         own += more
     except (DataError, outrule.ArgumentError) as error:
-        own.append(
-            error_of("fit", error if isinstance(error, DataError) else DataError(str(error)))
-        )
+        own.append(_error("fit", error))
     return instances, found + [_in_file(one, read, rows) for one in own], provable
 
 
@@ -117,8 +117,6 @@ def _open(spec: Spec, read: TableFile) -> tuple[Instances | None, Any, list[Find
     """
     import numpy as np
 
-    from outrule.diagnosis.findings import error_of
-
     found: list[Finding] = []
     rows, outcome = np.arange(read.frame.height), True
     while True:
@@ -126,7 +124,7 @@ def _open(spec: Spec, read: TableFile) -> tuple[Instances | None, Any, list[Find
         try:
             return spec.instances(frame, outcome=outcome), rows, found
         except DataError as error:
-            found.append(_in_file(error_of("values", error), read, rows))
+            found.append(_in_file(_error("values", error), read, rows))
             if not error.faults:
                 return None, rows, found
             bad = np.array(sorted(error.faults))
@@ -143,10 +141,18 @@ def _open(spec: Spec, read: TableFile) -> tuple[Instances | None, Any, list[Find
 
 def _unknown(frame: Any, outcome: str | None, rows: Integers) -> bool:
     """Whether it is the outcome that is missing in these rows."""
-    if outcome is None or not frame[outcome].dtype.is_numeric():
+    if outcome is None:
         return False
-    column = frame[outcome].alias("").gather(rows).cast(float)
-    return bool((column.is_null() | column.is_nan()).all())
+    column = frame[outcome].alias("").gather(rows)
+    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
+    return bool(missing.all())
+
+
+def _error(topic: str, error: ValueError) -> Finding:
+    """An error of the package as a finding, in the words of the command line."""
+    from outrule.diagnosis.findings import error_of
+
+    return error_of(topic, DataError(in_our_words(str(error)), getattr(error, "faults", None)))
 
 
 def _in_file(finding: Finding, read: TableFile, rows: Integers) -> Finding:
@@ -154,5 +160,6 @@ def _in_file(finding: Finding, read: TableFile, rows: Integers) -> Finding:
     return replace(
         finding,
         what=name_places(read, finding.what, rows),
+        remedy=name_places(read, finding.remedy, rows),
         where=None if finding.where is None else name_places(read, finding.where, rows),
     )

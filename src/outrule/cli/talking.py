@@ -120,6 +120,13 @@ def _check_address_space() -> None:
 
 
 def _refuse(words: str, options: Collection[str] = ()) -> typer.Exit:
+    say(f"Error: {printable(in_our_words(words, options))}", err=True)
+    return typer.Exit(REFUSED)
+
+
+def in_our_words(words: str, options: Collection[str] = ()) -> str:
+    """An error as the command line says it: it names options and keys, no Python arguments."""
+
     def reword(found: re.Match[str]) -> str:
         name, kind = found.groups()
         shown = f"--{name.replace('_', '-')}" if name in options else f"'{name}'"
@@ -127,8 +134,7 @@ def _refuse(words: str, options: Collection[str] = ()) -> typer.Exit:
 
     for python, ours in WORDS.items():
         words = words.replace(python, ours)
-    say(f"Error: {printable(ARGUMENT.sub(reword, words))}", err=True)
-    return typer.Exit(REFUSED)
+    return ARGUMENT.sub(reword, words)
 
 
 def say(words: str, *, err: bool = False) -> None:

@@ -83,9 +83,9 @@ def provable_margin(bets: Bets, n: int, delta: float = DELTA) -> float:
     weight, width = float(bets.weight.mean()), bets.ends.width
 
     def enough(margin: float) -> bool:
-        # A difference of zero is in the middle of its range, and the margin below it.
-        gain = margin / width * weight
-        needed = observations_needed(gain, variance, max(0.5 - margin / width, 1e-9), delta)
+        # A difference of zero is in the middle of its range. So is the level, for the limit of the
+        # stakes: at lower ones the formula would stake more than its two terms can describe.
+        needed = observations_needed(margin / width * weight, variance, 0.5, delta)
         return needed is not None and needed <= n
 
     low, high = 0.0, width / 2
@@ -106,7 +106,7 @@ def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[
     )
     if not declared:
         words += f", where no {found.unit} weighs more than the largest here"
-    remedy = f"A quarter of the margin takes about 16 times as many {plural(found.unit)}."
+    remedy = f"Half of that margin takes up to four times as many {plural(found.unit)}."
     yield Finding(Severity.NOTE, "proof", words, remedy)
     if epsilon is not None and epsilon < found.margin:
         yield Finding(
