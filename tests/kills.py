@@ -105,6 +105,8 @@ def kill_at_random(name: str, data: Path, root: Path, moments: int, dice: random
         after = content(target)
         counts["DRAFTS AFTER THE NEXT RUN"] += len(set(after) - set(expected))
         counts["ANOTHER RESULT"] += {k: after.get(k) for k in expected} != expected
+        if number % 10 == 0:
+            print(f"  {name} after {number} moments: {dict(counts)}", file=sys.stderr, flush=True)
     return counts
 
 
