@@ -77,6 +77,7 @@ class Fork:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             os.dup2(os.open(self.said, flags), 2)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
             sys.argv = ["outrule", *words]
             run()
             code = 0
