@@ -56,6 +56,9 @@ MEANING = {
         "max_rounds": "stop after so many rounds",
         "random_state": "seed",
         "rivals": "what to compete with besides the rules; `[]` for none",
+        "segments": "columns, and lists of columns to cross, inside whose values it is tested, too",
+        "min_share": "smallest share of the weight of a segment; smaller ones are pooled",
+        "min_instances": "fewest instances of a segment",
     },
     "value": {
         "name": "what the value is called: completed trips",
