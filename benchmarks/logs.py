@@ -12,7 +12,7 @@ outcomes of the test part; the form reader's are per image.
 
 Then the discrete world of bounds.py, where the truth is known: how often ``gap_lower`` of logged
 certificates is below the true gap, and its mean distance, beside certificates that see all
-outcomes. Same seeds, same figures on every machine.
+outcomes, for two sharpnesses of the softmax. Same seeds, same figures on every machine.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +38,9 @@ N_DIGITS = 10
 Floats = NDArray[np.float64]
 
 
-def softmax(score: Floats, offered: NDArray[np.bool_]) -> Floats:
+def softmax(score: Floats, offered: NDArray[np.bool_], sharpness: float = SHARPNESS) -> Floats:
     """Probabilities of the offered items, of at least LEAST each."""
-    weight = np.where(offered, np.exp(SHARPNESS * (score - score.max(axis=1, keepdims=True))), 0.0)
+    weight = np.where(offered, np.exp(sharpness * (score - score.max(axis=1, keepdims=True))), 0.0)
     share = weight / weight.sum(axis=1, keepdims=True)
     return np.where(offered, LEAST + share * (1 - LEAST * offered.sum(axis=1, keepdims=True)), 0.0)
 
@@ -50,7 +51,9 @@ def choose(odds: Floats, generator: np.random.Generator) -> NDArray[np.bool_]:
     return np.arange(odds.shape[1]) == column[:, None]
 
 
-def logged(instances: outrule.Instances, name: str, seed: int) -> outrule.Instances:
+def logged(
+    instances: outrule.Instances, name: str, seed: int, sharpness: float = SHARPNESS
+) -> outrule.Instances:
     """The instances as a log of chosen items shows them."""
     generator = np.random.default_rng([seed, REAL.index(name) if name in REAL else 9])
     wide = instances.origin.spread(instances.prediction)
@@ -60,7 +63,7 @@ def logged(instances: outrule.Instances, name: str, seed: int) -> outrule.Instan
     if name == "forms":
         odds, seen = one_of_ten_assignments(noisy, generator)
     else:
-        odds = softmax(noisy, offered)
+        odds = softmax(noisy, offered, sharpness)
         seen = choose(odds, generator)
     if name == "escalate":  # what the expert costs is always known
         odds[:, -1], seen[:, -1] = 1.0, True
@@ -127,7 +130,7 @@ def table(names: list[str], seeds: int, cache: Path) -> None:
                 )
 
 
-def coverage(n: int, holdouts: int) -> None:
+def coverage(n: int, holdouts: int, sharpness: float) -> None:
     """Logged certificates beside those that see all outcomes of the same hold-outs."""
     world = DiscreteWorld.make(seed=0)
     rules = (
@@ -135,7 +138,8 @@ def coverage(n: int, holdouts: int) -> None:
         outrule.Multiplier([1.3, 1.1, 0.9, 0.7], name="tilt"),
         outrule.Multiplier([0.0, 1.0, 1.0, 1.0], name="never the first"),
     )
-    training = logged(world.draw(2_000, "instances", np.random.default_rng(1)), "world", 0)
+    past = world.draw(2_000, "instances", np.random.default_rng(1))
+    training = logged(past, "world", 0, sharpness)
     calibrator = outrule.DecisionCalibrator(
         outrule.BestAction(), rules, epsilon=0.1, start=None, rivals=()
     ).fit(training)
@@ -143,13 +147,14 @@ def coverage(n: int, holdouts: int) -> None:
     bounds = []
     for number in range(holdouts):
         full = world.draw(n, "instances", np.random.default_rng([number, n]))
-        pair = (full, logged(full, "world", number + 1))
+        pair = (full, logged(full, "world", number + 1, sharpness))
         bounds.append([outrule.certify(calibrator, data).gap_lower for data in pair])
     held = (np.array(bounds) <= truth).mean(axis=0)
     far = truth - np.mean(bounds, axis=0)
     for kind, share, distance in zip(("full", "log"), held, far, strict=True):
         ratio = f"{distance / far[0]:.2f}"
-        print(f"| {n:,} | {kind} | {100 * share:.1f} % | {distance:.4f} | {ratio} |", flush=True)
+        line = f"{sharpness:g} | {n:,} | {kind} | {100 * share:.1f} % | {distance:.4f} | {ratio}"
+        print(f"| {line} |", flush=True)
 
 
 def main() -> None:
@@ -165,10 +170,13 @@ def main() -> None:
     if options.cases:
         table(options.cases, options.seeds, options.cache)
     if options.holdouts:
-        print("| instances | outcomes | gap_lower holds | below the truth by | times full |")
-        print("|---|---|---|---|---|", flush=True)
-        for n in (2_000, 20_000):
-            coverage(n, options.holdouts)
+        words = (
+            "sharpness | instances | outcomes | gap_lower holds | below the truth by | times full"
+        )
+        print(f"| {words} |")
+        print("|---|---|---|---|---|---|", flush=True)
+        for sharpness, n in product((2.0, SHARPNESS), (2_000, 20_000)):
+            coverage(n, options.holdouts, sharpness)
 
 
 if __name__ == "__main__":
