@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ class ModelKind:
         return damaged_document(data, generator)
 
     def use(self, path: Path, base: str) -> None:
+        warnings.filterwarnings("ignore", ".* not seen in training")  # another name is valid
         model = outrule.load(path, functions=models.FUNCTIONS)
         instances = models.CASES[base][2](1).take(np.arange(12))
         found = np.asarray(model.predict(instances))
