@@ -12,7 +12,7 @@ from test_reproduce import GOLDEN, digest
 from outrule.evaluation.results import read_results
 
 if __name__ == "__main__":
-    rows = digest(read_results(Path(sys.argv[1])))
+    rows = digest(read_results(Path(sys.argv[1])))  # of the whole quick grid, or more
     tables = [
         f' "{name}": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in table) + "\n ]"
         for name, table in rows.items()

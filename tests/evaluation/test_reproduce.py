@@ -20,6 +20,9 @@ from outrule.evaluation.reproduce import draw, evaluate
 from outrule.evaluation.results import read_results
 
 GOLDEN = Path(__file__).with_name("quick.json")
+FIRST = replace(  # a part of the quick grid: worlds do not depend on each other
+    QUICK, problems=("best-action", "matching", "rejection"), regimes=("brief",), seeds=(0,)
+)
 SMALL = replace(
     QUICK,
     seeds=(0,),
@@ -49,7 +52,14 @@ def command(tmp_path_factory):
 
 
 def digest(results):
-    """What must not change: counts exactly, measures to six digits."""
+    """What must not change, in the first worlds: counts exactly, measures to six digits."""
+    keep = (
+        pl.col("problem").is_in(FIRST.problems),
+        pl.col("regime") == "brief",
+        pl.col("seed") == 0,
+    )
+    tables = ("units", "runs", "trace")
+    results = replace(results, **{name: getattr(results, name).filter(*keep) for name in tables})
     runs = results.runs.drop("seed").with_columns(pl.col(pl.Float64).round(6))
     return {
         "units": results.units.drop("seconds").with_columns(pl.col(pl.Float64).round(6)).rows(),
@@ -61,7 +71,7 @@ def digest(results):
 
 
 def test_the_numbers_of_the_quick_run_are_the_committed_ones(tmp_path):
-    found = json.loads(json.dumps(digest(evaluate(QUICK, tmp_path))))
+    found = json.loads(json.dumps(digest(evaluate(FIRST, tmp_path))))
     expected = json.loads(GOLDEN.read_text(encoding="utf-8"))
     for table, rows in expected.items():
         assert len(found[table]) == len(rows)

@@ -144,7 +144,7 @@ QUICK = Grid(
     n_rules=64,
     n_test=1000,
     other_batches=(256,),
-    equal_batches=(64,),
+    equal_batches=(16,),
 )
 PAPER_ONLY: dict[str, Any] = {  # changes that leave out what the paper does not have
     "problems": PAPER_PROBLEMS,

@@ -7,6 +7,7 @@ between start and end the value may fall.
 from __future__ import annotations
 
 from statistics import fmean, median
+from typing import Any
 
 import polars as pl
 
@@ -19,10 +20,10 @@ RUN = (*UNIT, "step", "epsilon", "batch_size")
 RISE, DROP = 1e-4, 0.02  # of the squared error per entry, and of the value per chosen item
 
 
-def traces(results: Results, step: str = "fixed") -> pl.DataFrame:
+def traces(results: Results) -> pl.DataFrame:
     """Traces of the paper's problems at the largest batch, from before the first round on."""
     keep = pl.col("problem").is_in(PAPER_PROBLEMS)
-    trace = at(results.trace.filter(keep, step=step), "batch_size", largest=True)
+    trace = at(results.trace.filter(keep, step="fixed"), "batch_size", largest=True)
     zero = pl.lit(0, pl.Int64)
     start = (
         trace.select(*RUN)
@@ -49,7 +50,6 @@ def drops(results: Results) -> pl.DataFrame:
         .group_by(*RUN, maintain_order=True)
         .agg(
             drop=pl.col("value").max() - pl.col("value").last(),
-            peak=pl.col("round").get(pl.col("value").arg_max()),
             rise=rises.max(),
         )
     )
@@ -108,39 +108,48 @@ def why(results: Results) -> Answer | None:
 
 def cures(results: Results) -> Answer | None:
     """The end of the run, the same stopped on held-out value, the line search, our method."""
-    runs = at(results.paper, "batch_size", largest=True)
-    if runs.is_empty() or results.trace.is_empty():
+    methods = _methods(results)
+    if not methods:
         return None
-    stopped = _stopped(results)
     words, gains = [], []
-    for setting, part in parts(runs, *SETTING).items():
-        some = {name: _of(table, setting) for name, table in _methods(results, stopped).items()}
-        said = [f"{name} {say.spread(v)}" for name, v in some.items() if v]
-        end = [fmean(one["gap"]) for one in parts(part, "seed").values()]
-        words.append(f"{say.setting(*setting)}: at the end {say.spread(end)}, {', '.join(said)}")
-        if values := some["stopped on held-out value"]:
-            gains.append(fmean(values) - fmean(end))
-    if not gains:
-        return None
+    for setting in parts(methods["at the end"], *SETTING):
+        gaps = {name: _by_world(table, setting) for name, table in methods.items()}
+        known = {name: values for name, values in gaps.items() if values}
+        if "stopped on held-out value" not in known:
+            continue
+        said = [f"{name} {say.spread(values)}" for name, values in known.items()]
+        words.append(f"{say.setting(*setting)}: {', '.join(said)}")
+        short = [f"{name} {say.number(fmean(values))}" for name, values in known.items()]
+        gain = fmean(known["stopped on held-out value"]) - fmean(known["at the end"])
+        gains.append((gain, f"{say.setting(*setting)} {', '.join(short)}"))
+    runs = methods["at the end"]
+    epsilons = ", ".join(say.fraction(e) for e in runs["epsilon"].unique(maintain_order=True))
     return Answer(
-        f"stopping gains {say.span(gains)}",
-        f"Gap at batch {runs['batch_size'][0]:,}, mean over epsilons, mean and range "
+        max(gains)[1],
+        f"Gap at batch {runs['batch_size'][0]:,}, mean over epsilon {epsilons}, mean and range "
         f"{say.seeds(runs)}: {'; '.join(words)}. Stopped: in the traced round of highest value on "
         "one half of the test instances, measured on the other half.",
     )
 
 
-def _methods(results: Results, stopped: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    line = at(results.runs.filter(step="line search", check="fresh batches"), "batch_size",
-              largest=True)  # fmt: skip
+def _methods(results: Results) -> dict[str, pl.DataFrame]:
+    """Runs with a gap, by method; those that have an epsilon, at the same ones."""
+    ends = at(results.paper, "batch_size", largest=True)
+    if ends.is_empty() or results.trace.is_empty() or (stopped := _stopped(results)).is_empty():
+        return {}
+    line = results.runs.filter(step="line search", check="fresh batches")
+    line = line.join(ends, on=[*UNIT, "epsilon", "batch_size"], how="semi")
+    if len(line):
+        ends, stopped = (t.join(line, on="epsilon", how="semi") for t in (ends, stopped))
+    methods = {"at the end": ends, "stopped on held-out value": stopped, "line search": line}
     default = results.runs.filter(check="default method")
-    many = f"the default method on {default['n_samples'][0]:,} samples" if len(default) else ""
-    tables = {"stopped on held-out value": stopped, "line search": line, many: default}
-    return {name: table for name, table in tables.items() if name}
+    if len(default):
+        methods[f"default method on {default['n_samples'][0]:,} samples"] = default
+    return methods
 
 
-def _of(table: pl.DataFrame, setting: tuple[str, int]) -> list[float]:
-    """Mean gaps by world."""
+def _by_world(table: pl.DataFrame, setting: tuple[Any, ...]) -> list[float]:
+    """Mean gaps."""
     rows = table.filter(problem=setting[0], n_items=setting[1])
     return [fmean(one["gap"]) for one in parts(rows, "seed").values()]
 

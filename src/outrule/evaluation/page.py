@@ -34,6 +34,7 @@ TITLES = {  # of columns and fields whose names are not clear
     "equal_batches": "batch sizes of reuse",
     "equal_epsilons": "epsilons of reuse",
 }
+HEADLINES = ("The value is not monotone", "What cures it")  # comparisons on the first screen
 FIRST = ("gap-matching", "value-best-action")  # figures on the first screen, where they are
 
 
@@ -71,10 +72,13 @@ def _answer(claims: Sequence[Claim]) -> str:
     asked = (Verdict.CONFIRMED, Verdict.DEPENDS, Verdict.NOT_CONFIRMED)
     total = sum(tally[one] for one in asked)
     holds, depends, fails = (tally[one] for one in asked)
-    return (
+    answer = (
         f"Of {total} claims of the paper that were judged, {holds} hold wherever they were run, "
         f"{depends} depend on how long the predictor was trained, and {fails} do not hold."
     )
+    measured = [one for one in claims if one.statement in HEADLINES]
+    found = [f"{one.statement}: {_words(one.numbers)}." for one in measured]
+    return " ".join([answer, *found])
 
 
 def _rows(claims: Sequence[Claim], figures: set[str]) -> str:

@@ -71,7 +71,7 @@ def _work(unit: Unit) -> float:
     """Roughly how long a unit takes, relative to best action with few items."""
     if unit.problem == "best-action":
         return 1 + unit.n_items / 25
-    return 20.0 if unit.problem == "matching" else 12.0
+    return 16.0 if unit.problem == "matching" else 10.0
 
 
 def draw(results: Results, path: Path) -> list[claims.Claim]:

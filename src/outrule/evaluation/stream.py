@@ -2,8 +2,8 @@
 
 All runs see the same stream of instances: a round with batch size b sees the first b instances of
 the round's block. So the decisions of the rules, which depend on neither epsilon nor batch size,
-are made once. The stream is cut into chunks of rounds, and the runs of every batch size go through
-a chunk on one thread. The length of a chunk and the number of threads do not change the result.
+are made once. The stream is cut into chunks of rounds, and runs of one batch size go through a
+chunk together, on one thread. The length of a chunk and the number of threads change nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ FIRST_ROUNDS, TRACE_FIRST, TRACE_EVERY = 64, 4, 16
 CHUNK = 32  # rounds at most whose instances are in memory
 CHUNK_BYTES = 2**30  # for the instances of a chunk
 ROUND_BYTES = 4 * 2**30  # at most, for those of a single round
+GROUP = 7  # runs on a thread: they, and a prediction of zero, are summed side by side
 TRACED = ("round", "n_patches", "n_own", "squared_error", "value", "half_value")
 SAVED = ("rounds", "tests", "steps", "trace")  # fields of a track
 
@@ -100,8 +101,7 @@ def advance(progress: Progress, grid: Grid, case: Case, held_out: HeldOut) -> It
     """Run a unit to its end, with a stop after every chunk from which it can be continued."""
     size, n_rules = max(grid.batch_sizes), len(case.rules)
     length = rounds_per_chunk(grid, held_out.n_items, n_rules, held_out.part.layout.k)
-    sizes = sorted(progress.rule_sums, reverse=True)  # the longest first
-    runs = [[t for t in progress.tracks if t.point.batch_size == one] for one in sizes]
+    groups = list(_groups(progress))
     for track in progress.tracks:
         track.held = held_out.patched(track.tests, track.steps)
         track.n_held = len(track.tests)
@@ -111,26 +111,33 @@ def advance(progress: Progress, grid: Grid, case: Case, held_out: HeldOut) -> It
         progress.n_solved += n_rules * (last - first) * size
 
         def go(i: int, cut: Callable[[int], Batches] = cut, first: int = first) -> int:
-            return _run_chunk(runs[i], cut(sizes[i]), first, held_out, progress.rule_sums)
+            tracks, sums = groups[i]
+            batches = cut(tracks[0].point.batch_size)
+            return _run_chunk(tracks, batches, first, held_out, sums)
 
-        progress.n_solved += sum(threads.run(go, len(sizes)))
+        progress.n_solved += sum(threads.run(go, len(groups)))
         progress.round = last
         yield
 
 
+def _groups(progress: Progress) -> Iterator[tuple[list[Track], Floats]]:
+    """Runs of one batch size that share a thread, the longest first, and their sums of rules."""
+    for size in sorted(progress.rule_sums, reverse=True):
+        tracks = [track for track in progress.tracks if track.point.batch_size == size]
+        for first, last in threads.spans(GROUP, len(tracks)):
+            sums = progress.rule_sums[size]
+            yield tracks[first:last], sums if first == 0 else np.zeros_like(sums)
+
+
 def _run_chunk(
-    tracks: list[Track],
-    batches: Batches,
-    first: int,
-    held_out: HeldOut,
-    rule_sums: Mapping[int, Floats],
+    tracks: list[Track], batches: Batches, first: int, held_out: HeldOut, sums: Floats
 ) -> int:
-    """Run all rounds of a chunk, and add the values of the rules to ``rule_sums``.
+    """Run all rounds of a chunk, and add the values of the rules to ``sums``.
 
     Returns how many instances the optimiser decided.
     """
     batches.start(tracks)
-    sums, size, total = rule_sums[batches.size], batches.size, 0
+    size, total = batches.size, 0
     for number in range(batches.n_rounds):
         found, rule_values = batches.audits(number, tracks)
         sums += size * rule_values

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from outrule.calibration.audit import OPTIMISER, Part, prepare
 from outrule.calibration.check import Check, FixedStep, LineSearch, PrivateReuse, Reuse, Step
@@ -127,7 +129,10 @@ def reuse_rows(grid: Grid, case: Case, held_out: HeldOut) -> Iterator[Row]:
 
 def _default(instances: Instances, case: Case, held_out: HeldOut) -> Row:
     """The calibrator as users have it: cross-fitted start, rivals, and its own tolerance."""
-    calibrator = DecisionCalibrator(case.problem, case.rules, random_state=0).fit(instances)
+    calibrator = DecisionCalibrator(case.problem, case.rules, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the status is in the table
+        calibrator.fit(instances)
     patched = np.ravel(calibrator.predict(held_out.part.instances))
     tests = [patch.test for patch in calibrator.patches_]
     none = dict.fromkeys(("step", "epsilon", "batch_size"))
