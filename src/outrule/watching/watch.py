@@ -15,7 +15,7 @@ from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, model_of
-from outrule.proof.certificate import name_of_rival, unit_of
+from outrule.proof.evaluation import name_of_rival, unit_of
 from outrule.types import Floats
 from outrule.watching.claims import Terms, add_up, first_terms
 from outrule.watching.counting import add_batch, status_of
