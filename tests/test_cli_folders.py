@@ -277,3 +277,34 @@ def test_values_of_a_sample_are_called_so(past):
     result = run(*command, "--sample", "50")
     assert "300 instances, 1,500 rows" in result.stdout
     assert "in training, of 50 instances" in result.stdout
+
+
+def test_certify_on_a_folder_writes_the_certificate_of_one_table(model, past):
+    whole = trips(2, n=300).sort("trip", maintain_order=True)
+    whole.write_parquet(past / "later.parquet")
+    (past / "later").mkdir()
+    whole[:700].write_parquet(past / "later" / "0.parquet")
+    whole[700:].write_parquet(past / "later" / "1.parquet")
+    one, many = (
+        run("certify", model, past / name, "-o", past / f"{name}.json")
+        for name in ("later.parquet", "later")
+    )
+    assert many.exit_code == one.exit_code, many.stderr
+    assert (past / "later.json").read_text() == (past / "later.parquet.json").read_text()
+    assert many.stdout.replace("later.json", "later.parquet.json") == one.stdout
+
+
+def test_certify_and_report_say_what_a_folder_cannot_do(model, folder, past):
+    def words(*command):
+        result = run(*command)
+        assert result.exit_code == 2, result.stdout
+        return result.stderr
+
+    assert "a report needs one table" in words("report", model, folder, "-o", past / "r.html")
+    more = ("--continue", past / "c.json")
+    assert "--continue is not supported" in words("certify", model, folder, *more)
+    assert "must be () for Partitions" in words("certify", model, folder, "--segments", "driver")
+    for path in folder.rglob("*.parquet"):
+        frame = pl.read_parquet(path)
+        frame.with_columns(pl.Series("driver", [7] * frame.height)).write_parquet(path)
+    assert "the item column 'driver' holds Int64" in words("certify", model, folder)

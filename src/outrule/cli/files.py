@@ -257,3 +257,19 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
             "fitted, so that no item would be recognised. Write the items as in training."
         )
     return frame
+
+
+def check_item_type(model: Model, path: Path) -> None:
+    """Raise for a Parquet file whose items are of another type than in training."""
+    from outrule.data.table_files import parquet_schema, read_columns
+
+    names = model.columns
+    assert names is not None
+    if names.item is None or names.item not in parquet_schema(path):
+        return
+    items = read_columns(path, [names.item]).head(1)
+    if items.height and _items_as_trained(items, names.item, model).schema != items.schema:
+        raise DataError(
+            f"the item column {names.item!r} holds {items.dtypes[0]}, but held text when the model "
+            "was fitted, so that no item would be recognised. Write the items as in training."
+        )

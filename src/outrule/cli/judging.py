@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -13,17 +14,19 @@ import outrule
 from outrule.cli.files import (
     KEY,
     MODEL,
+    check_item_type,
     check_output,
     finish,
     open_files,
     open_key,
+    open_model,
     places_in,
     warn_of_unseen,
 )
 from outrule.cli.pipelines import JUNIT, SUMMARY, junit as junit_xml, markdown
 from outrule.cli.talking import drawn, printable, say, waiting
 from outrule.errors import ArgumentError, DataError
-from outrule.files import STANDARD, write_text
+from outrule.files import STANDARD, is_folder, write_text
 
 if TYPE_CHECKING:
     from outrule import Certificate, Instances
@@ -35,7 +38,10 @@ EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
 TABLE = Annotated[str, typer.Argument(help='New rows, with outcomes; "-" reads standard input.')]
 TABLES = Annotated[
     list[str],
-    typer.Argument(metavar="TABLE...", help='New rows, with outcomes; "-" reads standard input.'),
+    typer.Argument(
+        metavar="TABLE...",
+        help='New rows, with outcomes; "-" reads standard input. Or a folder of Parquet.',
+    ),
 ]
 EARLIER = Annotated[
     str | None,
@@ -86,6 +92,7 @@ def certify(
 
     \b
     outrule certify model.json later.parquet -o certificate.json
+    outrule certify model.json december/ -o certificate.json
 
     Where it is inconclusive, add data. The bounds hold at all looks together:
 
@@ -116,7 +123,10 @@ def certify(
     secret = open_key(key)
     with waiting("certifying"):
         asked = Asked(confidence, max_weight, segments, min_share)
-        fitted, _, found = _certify(model, table, asked, secret, previous)
+        if any(map(is_folder, table)):
+            fitted, found = _certify_folder(model, table, asked, secret, previous)
+        else:
+            fitted, _, found = _certify(model, table, asked, secret, previous)
         answer = _answer(fitted, found)
         shown = _shown(answer, err=output == STANDARD)
     text = found.to_json(secret)
@@ -152,6 +162,8 @@ def report(
     """
     if output is None and not as_json:
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
+    if is_folder(table):
+        raise DataError(f"{table} is a folder: a report needs one table. Use a part of the data.")
     check_output(output, (model, table, key), as_json=as_json)
     secret = open_key(key)
     with waiting("writing the report"):
@@ -220,6 +232,37 @@ def _certify(
         say(f"Warning: {words}", err=True)
     warn_of_unseen(fitted, instances)
     return fitted, instances, found
+
+
+def _certify_folder(
+    model: str, tables: list[str], asked: Asked, key: bytes | None, previous: str | None
+) -> tuple[Model, Certificate]:
+    """The same for a folder of Parquet files, which need not fit into memory."""
+    import warnings
+
+    from outrule.data.partitions import Partitions, naming
+    from outrule.proof import certificate
+
+    if len(tables) > 1 or previous is not None:
+        raise DataError("--continue is not supported for a folder: certify it afresh.")
+    fitted = open_model(model, key)
+    assert fitted.columns is not None
+    names = asdict(fitted.columns)
+    data = Partitions(tables[0], value_range=fitted.value_range, **names)
+    with naming(data.files[0]):
+        check_item_type(fitted, data.files[0].path)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = certificate.certify(
+            fitted,
+            data,
+            confidence=asked.confidence,
+            max_weight=asked.max_weight,
+            segments=asked.segments_in((), fitted),
+        )
+    for one in said:
+        say(f"Warning: {printable(str(one.message))}", err=True)
+    return fitted, found
 
 
 def open_certificate(path: str, key: bytes | None) -> Certificate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -411,3 +412,9 @@ def as_instances(
         if value is not None:
             raise DataError(f"{name} was given next to Instances, which must already contain it.")
     return data
+
+
+def is_partitioned(data: Any) -> bool:
+    """Whether data are Partitions, without loading Polars to ask."""
+    found = sys.modules.get("outrule.data.partitions")
+    return found is not None and isinstance(data, found.Partitions)

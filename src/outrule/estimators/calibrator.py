@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -23,7 +22,7 @@ from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import AnyPatch
 from outrule.calibration.rivals import RIVALS
 from outrule.data.arrays import numeric
-from outrule.data.instances import Instances, as_instances
+from outrule.data.instances import Instances, as_instances, is_partitioned
 from outrule.data.segments import Segments, as_segments
 from outrule.errors import refuse_argument
 from outrule.estimators.display import Shown
@@ -441,9 +440,3 @@ def load(
         The file must be signed with this key: see :meth:`DecisionCalibrator.save`.
     """
     return DecisionCalibrator.from_model(codec.load_model(path, functions, key))
-
-
-def is_partitioned(data: Any) -> bool:
-    """Whether data are Partitions, without loading Polars to ask."""
-    found = sys.modules.get("outrule.data.partitions")
-    return found is not None and isinstance(data, found.Partitions)

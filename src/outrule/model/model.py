@@ -160,6 +160,13 @@ class Model:
             sample_weight=sample_weight,
             value_range=self.value_range,
         )
+        self.check_alike(instances)
+        if unseen := self.unseen_items(instances):
+            warnings.warn(unseen_words(unseen), stacklevel=4)
+        return instances
+
+    def check_alike(self, instances: Instances) -> None:
+        """Raise DataError for instances that are not like those of training."""
         if instances.value_range != self.value_range:
             raise DataError(
                 f"these instances have the value range {instances.value_range}, "
@@ -176,9 +183,6 @@ class Model:
                 "give start= for both or for neither."
             )
         self.problem.check_data(instances)
-        if unseen := self.unseen_items(instances):
-            warnings.warn(unseen_words(unseen), stacklevel=4)
-        return instances
 
     def unseen_items(self, instances: Instances) -> list[Any]:
         """The items of a table that training did not have, or only with weight zero."""

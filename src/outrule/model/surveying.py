@@ -111,7 +111,7 @@ class Survey:
             yield name, replace(origin, frame=longer).column(name)[:-1]
 
 
-def survey(data: Partitions, problem: Problem) -> Survey:
+def survey(data: Partitions, problem: Problem, sample: int | None = None) -> Survey:
     """Read every file, check its values, and take a sample of all of them."""
     schema = check_schemas(data.files)
     if data.columns.instance not in schema:
@@ -119,7 +119,8 @@ def survey(data: Partitions, problem: Problem) -> Survey:
     counts = count_instances(data.files, str(data.columns.instance))
     files = tuple(file for file, count in zip(data.files, counts, strict=True) if count)
     counts = counts[counts > 0]
-    look = _Look(data, problem, tuple(schema), choose_sample(int(counts.sum()), data.sample))
+    chosen = choose_sample(int(counts.sum()), data.sample if sample is None else sample)
+    look = _Look(data, problem, tuple(schema), chosen)
     for file, count in zip(files, counts.tolist(), strict=True):
         look.at(file, count)
     return look.survey(files, counts)

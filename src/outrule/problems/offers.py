@@ -20,20 +20,34 @@ USUALLY = (
 def check_choices(problem: Problem, instances: Instances) -> None:
     """Raise DataError where nothing can be learnt about choices from these instances."""
     check_log(instances, exactly_one=problem.exactly_one)
-    if _without_choice(problem, instances).all():
-        raise DataError(
-            f"no instance offers a choice: all its items can be taken together, in each of the "
-            f"{len(instances):,}. {USUALLY}"
-        )
+    if count_without(problem, instances) == len(instances):
+        raise no_choices(len(instances))
+
+
+def no_choices(n: int) -> DataError:
+    """The error where all of n instances are without a choice."""
+    return DataError(
+        f"no instance offers a choice: all its items can be taken together, in each of the "
+        f"{n:,}. {USUALLY}"
+    )
 
 
 def few_choices(problem: Problem, instances: Instances) -> str | None:
     """A warning, where most instances offer no choice."""
-    without = int(_without_choice(problem, instances).sum())
-    if 2 * without <= len(instances):
+    return few_choices_in(count_without(problem, instances), len(instances))
+
+
+def count_without(problem: Problem, instances: Instances) -> int:
+    """How many instances offer no choice."""
+    return int(_without_choice(problem, instances).sum())
+
+
+def few_choices_in(without: int, n: int) -> str | None:
+    """A warning, where most of n instances are without a choice."""
+    if 2 * without <= n:
         return None
     return (
-        f"{without:,} of {len(instances):,} instances offer nothing to choose between: a single "
+        f"{without:,} of {n:,} instances offer nothing to choose between: a single "
         f"item, or items that can all be taken. {USUALLY}"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,14 +70,26 @@ def check_new(model: Model, instances: Instances) -> Facts | None:
 
     None if the model does not remember its instances.
     """
-    if instances.fingerprint in model.fingerprints:
+    return compare_with(
+        model, instances.fingerprint, lambda: hash_all(instances), instances.cluster
+    )
+
+
+def compare_with(
+    model: Model,
+    fingerprint: str,
+    hash_them: Callable[[], Sequence[Hashes | None]],
+    cluster: Integers | None,
+) -> Facts | None:
+    """The same from the fingerprint and the hashes of instances: see :func:`hash_all`."""
+    if fingerprint in model.fingerprints:
         raise DataError(f"these are the instances that fit has seen. {HELD_OUT}")
     if model.seen is None:
         return None
-    hashes = hash_all(instances)
+    hashes = hash_them()
     found = [_compare(*pair) for pair in zip(model.seen, hashes, strict=True)]
-    copies = _count_copies(hashes[1], instances.cluster)
-    facts = facts_of(model.seen, found, copies, len(instances))
+    assert hashes[1] is not None
+    facts = facts_of(model.seen, found, _count_copies(hashes[1], cluster), len(hashes[1]))
     refuse(facts)
     return facts
 

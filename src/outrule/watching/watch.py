@@ -16,7 +16,7 @@ from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
 from outrule.model.documents import damaged
 from outrule.model.model import Model, model_of
-from outrule.proof.certificate import name_of_rival, unit_of
+from outrule.proof.evaluation import name_of_rival, unit_of
 from outrule.types import Floats
 from outrule.watching.claims import SIDES, Terms, add_up, first_terms
 from outrule.watching.counting import add_batch, status_of

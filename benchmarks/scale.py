@@ -1,0 +1,177 @@
+"""How time, memory and disk of a fit on Parquet files grow with the number of instances.
+
+    python benchmarks/scale.py                          # 1,000,000 and 10,000,000 instances
+    python benchmarks/scale.py --instances 100000       # a trial
+
+Every run is a process of its own. Its memory is capped by RLIMIT_AS, the address space: whatever is
+mapped counts too, so that a run cannot pass because the system lends it the page cache. The files
+are written first, 100,000 instances each, and neither that nor the start of Python is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ITEMS, RULES, PER_FILE, GIB = 10, 100, 100_000, 1 << 30
+EPSILON = 0.003  # fixed: what data support falls with their number, and takes more rounds
+HERE = Path(__file__).parent
+
+
+def write_files(folder: Path, n: int) -> None:
+    """Offers whose scores are too high where a column is large; 100 rules are multipliers."""
+    import numpy as np
+    import polars as pl
+
+    folder.mkdir(parents=True)
+    for number, first in enumerate(range(0, n, PER_FILE)):
+        size = min(PER_FILE, n - first)
+        generator = np.random.default_rng((7, number))
+        quality, km = generator.random((2, size * ITEMS))
+        lift = np.tile(0.5 + np.arange(ITEMS) / (2 * ITEMS), size)
+        chance = quality * lift * np.where(km > 0.6, 0.5, 1.0)
+        pl.DataFrame(
+            {
+                "visit": np.repeat(np.arange(first, first + size), ITEMS),
+                "item": np.tile(np.arange(ITEMS), size),
+                "km": km,
+                "score": quality,
+                "bought": (generator.random(size * ITEMS) < chance).astype(np.uint8),
+            }
+        ).write_parquet(folder / f"part-{number:05}.parquet")
+
+
+def fit(folder: Path, scratch: Path, jobs: int | None, sample: int) -> dict[str, float]:
+    """Fit on the files; seconds by phase."""
+    import outrule
+    from outrule import threads
+    from outrule.model import partitioned
+    from outrule.model.surveying import survey
+
+    columns = {"instance": "visit", "item": "item", "prediction": "score", "outcome": "bought"}
+    data = outrule.Partitions(folder, **columns, sample=sample, scratch=scratch)
+    rules = [
+        outrule.Multiplier(dict(enumerate(rule.vector.tolist())), rule.name)
+        for rule in outrule.multipliers(ITEMS, limit=RULES, seed=0)
+    ]
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, EPSILON, n_jobs=jobs)
+    settings, marks = calibrator.settings(), [time.perf_counter()]
+    build = partitioned._build
+
+    def timed(*args: object) -> object:
+        marks.append(time.perf_counter())
+        result = build(*args)  # type: ignore[arg-type]
+        marks.append(time.perf_counter())
+        return result
+
+    partitioned._build = timed  # type: ignore[assignment]
+    with threads.using(jobs):
+        found = survey(data, settings.problem)
+        marks.append(time.perf_counter())
+        model = partitioned.fit_surveyed(settings, found)
+    begin, surveyed, started, built = marks
+    end = time.perf_counter()
+    return {
+        "survey": surveyed - begin,
+        "start": started - surveyed,
+        "build": built - started,
+        "loop": end - built,
+        "seconds": end - begin,
+        "rounds": len(model.history),
+        "patches": len(model.patches),
+        "values": round(float(model.rule_values.max()), 6),
+    }
+
+
+def watch_disk(scratch: Path, largest: list[int], stop: threading.Event) -> None:
+    while not stop.wait(1.0):
+        used = 0
+        for path in scratch.rglob("*"):
+            try:
+                used += path.stat().st_blocks * 512
+            except OSError:
+                continue
+        largest[0] = max(largest[0], used)
+
+
+def run(folder: Path, n: int, cap: float, jobs: int | None, sample: int) -> dict[str, float]:
+    """One run in a process of its own, with its memory capped."""
+    command = [sys.executable, __file__, "--worker", str(folder), "--cap", str(cap)]
+    command += ["--sample", str(sample)]
+    command += [] if jobs is None else ["--jobs", str(jobs)]
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        largest, stop = [0], threading.Event()
+        watcher = threading.Thread(target=watch_disk, args=(Path(scratch), largest, stop))
+        watcher.start()
+        try:
+            done = subprocess.run(
+                [*command, "--scratch", scratch], check=True, capture_output=True, text=True
+            )
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"the run on {n:,} instances failed:\n{error.stderr[-2000:]}")
+        finally:
+            stop.set()
+            watcher.join()
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    size = sum(path.stat().st_size for path in folder.glob("*.parquet"))
+    return {"instances": n, **found, "disk_gb": largest[0] / 1e9, "parquet_gb": size / 1e9}
+
+
+def work(folder: Path, scratch: Path, cap: float, jobs: int | None, sample: int) -> None:
+    limit = int(cap * GIB)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    found = fit(folder, scratch, jobs, sample)
+    found["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    print(json.dumps(found))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--instances", type=int, nargs="*", default=[1_000_000, 10_000_000])
+    parser.add_argument("--cap", type=float, default=6.0, help="GiB of address space")
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--sample", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help="where there is room")
+    parser.add_argument("--output", type=Path, default=HERE / "results" / "scale.json")
+    parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker is not None:
+        work(given.worker, given.scratch, given.cap, given.jobs, given.sample)
+        return
+    place = Path(tempfile.mkdtemp(prefix="outrule-scale-", dir=given.folder))
+    runs = []
+    try:
+        for n in given.instances:
+            # In a process of its own, which leaves no threads and no memory behind.
+            writer = multiprocessing.Process(target=write_files, args=(place / str(n), n))
+            writer.start()
+            writer.join()
+            runs.append(run(place / str(n), n, given.cap, given.jobs, given.sample))
+            print(json.dumps(runs[-1], indent=1))
+            shutil.rmtree(place / str(n))
+    finally:
+        shutil.rmtree(place)
+    per_instance = [one["seconds"] / one["instances"] for one in runs]
+    ratio = per_instance[-1] / per_instance[0]
+    print(f"time per instance, last against first: {ratio:.2f}")
+    machine = {"cores": os.cpu_count(), "python": platform.python_version()}
+    shape = {"items": ITEMS, "rules": RULES, "epsilon": EPSILON, "sample": given.sample}
+    shape |= {"cap_gib": given.cap, "cap": "RLIMIT_AS"}
+    result = {"machine": machine, **shape, "ratio_per_instance": ratio, "runs": runs}
+    given.output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""The evaluation behind a certificate: every rival judged, and the values of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import outrule
+from outrule import progress, threads
+from outrule.data.instances import Instances
+from outrule.data.segments import Segmentation
+from outrule.model.codec import fingerprint
+from outrule.model.model import Model, column_names
+from outrule.proof.answer import RIVALS
+from outrule.proof.confidence import Estimate, Observations, Range, Sides, student
+from outrule.proof.judging import Judge, Versus
+from outrule.proof.numbers import Numbers
+from outrule.proof.segment_verdicts import (
+    needed,
+    on_the_whole,
+    said,
+    segment_judges,
+    segment_results,
+)
+from outrule.proof.statement import (
+    FORMAT,
+    Certificate,
+    Look,
+    Promise,
+    ViolationResult,
+    weakest,
+)
+from outrule.rules.decisions import RULES
+from outrule.rules.rules import Rule
+from outrule.types import Floats
+
+TOGETHER = 8  # rules whose decisions are held expanded
+
+
+class Evaluation:
+    """The values that a certificate is made of."""
+
+    def __init__(
+        self,
+        model: Model,
+        instances: Instances,
+        numbers: Numbers,
+        confidence: float,
+        max_weight: float | None,
+        earlier: tuple[Look, ...] = (),
+        found: Segmentation | None = None,
+    ):
+        self.found, self.numbers, self.log = found, numbers, numbers.log
+        self.model, self.instances, self.earlier = model, instances, earlier
+        self.confidence, self.max_weight = float(confidence), max_weight
+        self.plain, self.calibrated = numbers.plain, numbers.calibrated
+        self.total = numbers.total
+        self.ours = self.total("outcome", self.calibrated)
+        self.worth_of_plain = self.total("outcome", self.plain)
+        looks = [look.n_instances for look in earlier]
+        self.observations = Observations.from_instances(instances, max_weight, looks)
+        low, high = instances.value_range
+        k = max(numbers.k, model.k)
+        self.ends = Range(low, high)
+        if not model.problem.exactly_one:
+            self.ends = Range(k * min(low, 0.0), k * max(high, 0.0))
+        apart = Range(-self.ends.width, self.ends.width)
+        bet_apart = apart if self.log is None else self.log.apart
+        self.margin = float(model.margin)
+        self.delta = 1.0 - confidence
+        # Any rival can fail it, on the whole or in a segment.
+        shared = self.delta / ((len(model.rules) + 2) * (1 + (len(found) if found else 0)))
+        levels = (self.margin, self.delta, shared)
+        self.whole = Judge(self.observations, apart, bet_apart, *levels)
+        self.segments = segment_judges(found, instances, self.whole, max_weight, earlier)
+
+    def value(self, picks: Any) -> tuple[Estimate, Estimate]:
+        """Valid and approximate intervals of the value of decisions."""
+        worth: Floats | Sides = self.total("outcome", picks)
+        ends = self.ends
+        if self.log is not None:
+            worth, ends = self.log.worth(self.instances.mark(picks)), self.log.ends
+        bets = self.observations.bets(worth, ends)
+        return bets.interval(self.delta / 2), bets.approximate(self.delta, self.ends)
+
+    def gain(self, picks: Any) -> Floats | Sides:
+        """How much more our decisions are worth than these, per instance."""
+        if self.log is None:
+            return self.ours - self.total("outcome", picks)
+        return self.log.difference(self.instances.mark(self.calibrated), self.instances.mark(picks))
+
+    def versus(self, name: str, picks: Any, tolerated: float) -> list[Versus]:
+        """Judge a rival: on all data, and in every segment."""
+        theirs = self.total("outcome", picks)
+        gain = self.gain(picks)
+        whole = self.whole.versus(name, theirs, gain, tolerated)
+        if self.log is not None:
+            ours, marks = self.instances.mark(self.calibrated), self.instances.mark(picks)
+            support = self.log.support(shown_name(name), ours, marks, self.observations)
+            whole = whole._replace(unsupported=support)
+        inside = [judge.versus(name, theirs, gain, tolerated) for judge in self.segments]
+        return [whole, *inside]
+
+    def violation(self, test: str, before: Any, after: Any) -> ViolationResult:
+        low, high = self.instances.value_range
+        ends = Range(-self.numbers.k * (high - low), self.numbers.k * (high - low))
+        delta = self.delta / (2 * len(self.model.rules) + 2)
+        estimates = []
+        for column, picks in (("residual before", before), ("residual after", after)):
+            sums = self.observations.of(self.total(column, picks))
+            estimates.append(student(sums, self.observations.total, ends, delta))
+        return ViolationResult(test, *estimates)
+
+    def promise(self, column: str, picks: Any) -> Promise:
+        return Promise(
+            self.observations.mean(self.total(column, picks)),
+            self.observations.mean(self.total("outcome", picks)),
+        )
+
+    def judged_rules(self) -> Iterator[tuple[list[Versus], ViolationResult, Any]]:
+        """Every rule in turn; the decisions of a few rules are held at a time."""
+        done = progress.counter("rule", len(self.model.rules))
+        for first, last in threads.spans(RULES, len(self.model.rules)):
+            rules, decisions = self.model.rules[first:last], self.numbers.decisions(first, last)
+            for start, stop in threads.spans(TOGETHER, len(rules)):
+                judge = partial(self.judge_rule, rules[start:stop], decisions, start)
+                for judged in threads.run(judge, stop - start):
+                    done()
+                    yield judged
+
+    def judge_rule(
+        self, rules: Sequence[Rule], decisions: Callable[[int], Any], start: int, number: int
+    ) -> tuple[list[Versus], ViolationResult, Any]:
+        name, picks = rules[number].name, decisions(start + number)
+        versus = self.versus(name, picks, self.margin)
+        return versus, self.violation(name, picks, picks), picks
+
+    def certificate(self) -> Certificate:
+        model, observations = self.model, self.observations
+        table, violations = [], []
+        best = (Estimate(0, 0, 0), Estimate(0, 0, 0))
+        for number, (rows, violation, picks) in enumerate(self.judged_rules()):
+            table.append(rows)
+            violations.append(violation)
+            if number == model.best_rule:
+                best = self.value(picks)
+        violations.append(self.violation("optimiser", self.plain, self.calibrated))
+        table.append(self.versus("plain", self.plain, 0.0))
+        table.append(self.versus("isotonic", self.numbers.isotonic, 0.0))
+        every, *inside = ([rows[i] for rows in table] for i in range(1 + len(self.segments)))
+        judged, others = every[:-2], every[-2:]
+        groups = {"rules": judged, "plain": others[:1], "isotonic": others[1:]}
+        verdicts = {kind: self.whole.verdict(rivals) for kind, rivals in groups.items()}
+        names = [name_of_rival(number, model) for number in range(len(every))]
+        segments, in_segments = segment_results(
+            self.segments, inside, names, declared=observations.declared
+        )
+        if segments:
+            verdicts["segments"] = weakest(in_segments)
+        if_declared = None
+        if not observations.declared:
+            if_declared = weakest(verdicts.values())
+            verdicts = dict.fromkeys(verdicts, "inconclusive")
+        wanting = list(every)
+        for one, rows in zip(self.segments, inside, strict=True):
+            wanting += on_the_whole(rows, one.judge.observations.n, observations.n)
+        rules = [row.result for row in judged]
+        results = [row.result for row in every]
+        closest = min(results, key=lambda result: result.lower)
+        near = min(every, key=lambda row: row.result.difference.mean)
+        values = {
+            "plain": self.value(self.plain),
+            "calibrated": self.value(self.calibrated),
+            "isotonic": self.value(self.numbers.isotonic),
+            "best_rule": best,
+        }
+        oracle = self.value(self.numbers.oracle()) if self.log is None else None
+        shown = values if oracle is None else values | {"oracle": oracle}
+        bounds: dict[str, Any] = {"oracle": None} | {name: one[0] for name, one in shown.items()}
+        gain = observations.bets(self.gain(self.plain), self.whole.bet_apart)
+        lowest = min(row.approximate.lower for row in every)
+        headline = weakest(verdicts.values())
+        return Certificate(
+            verdict=headline,
+            verdicts=verdicts,
+            if_declared=if_declared,
+            epsilon=model.epsilon,
+            confidence=self.confidence,
+            margin=self.margin,
+            gap=near.result.difference.mean,
+            gap_lower=closest.lower,
+            closest_rival=names[results.index(closest)],
+            closest_rule=min(rules, key=lambda result: result.lower).name,
+            needed=None if if_declared is not None else needed(wanting, headline),
+            n_instances=len(self.instances),
+            n_observations=observations.n,
+            unit=unit_of(model, self.instances),
+            value=model.settings.value,
+            max_weight=self.max_weight,
+            heaviest=float(observations.total.max()),
+            improvement=gain.interval(self.delta / 2),
+            **bounds,
+            best_rule_name=model.rules[model.best_rule].name,
+            approximate={
+                "gap": near.approximate._replace(lower=lowest),
+                "improvement": others[0].approximate,
+                **{name: approximate for name, (_, approximate) in shown.items()},
+            },
+            squared_error_before=observations.mean(self.numbers.squares("before")),
+            squared_error_after=observations.mean(self.numbers.squares("after")),
+            promise_before=self.promise("before", self.plain),
+            promise_after=self.promise("after", self.calibrated),
+            rules=tuple(rules),
+            rivals=tuple(row.result for row in others),
+            violations=tuple(violations),
+            earlier=self.earlier,
+            notes=(),
+            data=self.numbers.fingerprint,
+            model=fingerprint(model),
+            library=outrule.__version__,
+            format=FORMAT,
+            **self.feedback(every),
+            segmented=said(self.found),
+            segments=segments,
+        )
+
+    def feedback(self, rivals: list[Versus]) -> dict[str, Any]:
+        """What a log of chosen items could show."""
+        if self.log is None:
+            sizes = dict.fromkeys(("effective_n", "largest_weight", "unsupported"))
+            return {"feedback": "full", "propensity_estimated": False, **sizes}
+        theirs = [row.unsupported for row in rivals if row.unsupported is not None]
+        ours = self.instances.mark(self.calibrated)
+        return {
+            "feedback": "logged",
+            "propensity_estimated": self.instances.propensity_estimated,
+            **self.log.sizes(ours, self.observations),
+            "unsupported": max(theirs, key=lambda support: support.share),
+        }
+
+
+def unit_of(model: Model, instances: Instances) -> str:
+    """What to call one observation: the name of the cluster column where it is a plain word."""
+    if model.settings.value.observation:
+        return model.settings.value.observation
+    if instances.cluster is None:
+        return "instance"
+    names = column_names(instances)
+    word = "" if names is None or names.cluster is None else str(names.cluster)
+    return word if word.isalpha() and word.islower() else "cluster"
+
+
+def shown_name(rival: str) -> str:
+    """The name of a rule, or what plain and isotonic are called."""
+    return RIVALS.get(rival, rival)
+
+
+def name_of_rival(number: int, model: Model) -> str:
+    """The name of a rule, or what plain and isotonic are called."""
+    names = [rule.name for rule in model.rules]
+    return [*names, RIVALS["plain"], RIVALS["isotonic"]][number]

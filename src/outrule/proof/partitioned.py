@@ -1,0 +1,189 @@
+"""Certify on partitioned data: numbers per instance and rival on disk, judged as in memory."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from outrule.data.fingerprints import Fingerprint
+from outrule.data.instances import Instances
+from outrule.data.origin import TableOrigin
+from outrule.data.partitions import Partitions, naming
+from outrule.data.sketch import Hashes, hash_all
+from outrule.errors import DataError, refuse_argument
+from outrule.model.model import Model, unseen_words
+from outrule.model.surveying import Survey, survey
+from outrule.problems.offers import count_without, few_choices_in, no_choices
+from outrule.proof.evaluation import Evaluation
+from outrule.proof.logged import Log
+from outrule.proof.novelty import compare_with, find_groups, notes_of
+from outrule.proof.numbers import InMemory
+from outrule.proof.statement import Certificate
+from outrule.rules.decisions import RULES
+from outrule.threads import spans
+from outrule.types import Floats
+
+PLAIN, CALIBRATED, ISOTONIC, ORACLE = -1, -2, -3, -4  # numbers of decisions; rules count from 0
+
+
+class OnDisk:
+    """The numbers of all instances, each kind in a file of its own."""
+
+    plain, calibrated, isotonic = PLAIN, CALIBRATED, ISOTONIC
+    log: Log | None = None
+
+    def __init__(self, folder: Path, k: int) -> None:
+        self.folder, self.k, self.fingerprint = folder, k, ""
+
+    def oracle(self) -> int:
+        return ORACLE
+
+    def decisions(self, first: int, last: int) -> Callable[[int], int]:
+        return lambda number: first + number
+
+    def total(self, column: str, picks: int) -> Floats:
+        return self._read(f"{column} {picks}")
+
+    def squares(self, column: str) -> Floats:
+        return self._read(f"squares {column}")
+
+    def add(self, numbers: InMemory, n_rules: int) -> None:
+        """The numbers of the next file."""
+        for first, last in spans(RULES, n_rules):
+            decisions = numbers.decisions(first, last)
+            for number in range(last - first):
+                picks = decisions(number)
+                for column in ("outcome", "residual before", "residual after"):
+                    self._write(f"{column} {first + number}", numbers.total(column, picks))
+        for picks, name, columns in (
+            (numbers.plain, PLAIN, ("outcome", "before", "residual before")),
+            (numbers.calibrated, CALIBRATED, ("outcome", "after", "residual after")),
+            (numbers.isotonic, ISOTONIC, ("outcome",)),
+            (numbers.oracle(), ORACLE, ("outcome",)),
+        ):
+            for column in columns:
+                self._write(f"{column} {name}", numbers.total(column, picks))
+        for column in ("before", "after"):
+            self._write(f"squares {column}", numbers.squares(column))
+
+    def _write(self, name: str, values: Floats) -> None:
+        with (self.folder / name).open("ab") as file:
+            values.tofile(file)
+
+    def _read(self, name: str) -> Floats:
+        return np.asarray(np.memmap(self.folder / name, dtype=np.float64, mode="r"))
+
+
+def refuse_options(model: Model, segments: Any, **options: Any) -> None:
+    """Raise, before any work, for what is not supported with Partitions."""
+    for name, value in options.items():
+        if value is not None:
+            raise refuse_argument("given", name, "certify", "left out for Partitions")
+    if segments if segments is not None else model.settings.segments:
+        raise refuse_argument(segments, "segments", "certify", "() for Partitions")
+
+
+def certify_partitions(
+    model: Model, data: Partitions, confidence: float, max_weight: float | None
+) -> Certificate:
+    """The certificate of :func:`outrule.certify` for a table in many files."""
+    if data.columns.propensity is not None:
+        raise DataError(
+            "logs that show only some outcomes are not supported for data in many files: certify "
+            "on one table."
+        )
+    if data.columns.outcome is None:
+        raise refuse_argument(None, "outcomes", "certify", "given")
+    found = survey(data, model.problem, sample=2)
+    with tempfile.TemporaryDirectory(prefix="outrule-", dir=data.scratch) as folder:
+        seen = _Held(model, found, OnDisk(Path(folder), found.k))
+        for number in range(len(found.files)):
+            seen.add(number)
+        numbers, heads = seen.numbers, seen.heads()
+        facts = compare_with(model, numbers.fingerprint, seen.hashes, heads.cluster)
+        evaluation = Evaluation(model, heads, numbers, confidence, max_weight)
+        groups = find_groups(heads, evaluation.ours - evaluation.worth_of_plain)
+        stated = evaluation.certificate()
+    return replace(stated, notes=notes_of(facts, groups, stated.unit))
+
+
+class _Held:
+    """What is kept of every file: its numbers on disk, and one row per instance."""
+
+    def __init__(self, model: Model, found: Survey, numbers: OnDisk) -> None:
+        self.model, self.found, self.numbers = model, found, numbers
+        value_range, estimated = found.data.value_range, False
+        self.digest = Fingerprint((value_range, found.item_names, estimated))
+        self.hashed: list[Sequence[Hashes | None]] = []
+        self.rows: list[pl.DataFrame] = []
+        self.constant: set[str] | None = None  # columns with one value per instance
+        self.without, self.unseen = 0, dict[Any, None]()
+
+    def add(self, number: int) -> None:
+        """Read the next file."""
+        model, found = self.model, self.found
+        instances = found.read(number)
+        with naming(found.files[number]):
+            model.check_alike(instances)
+            layout = replace(model.problem.lay(instances), k=found.k)
+            self.numbers.add(InMemory(model, instances, layout), len(model.rules))
+        self.unseen |= dict.fromkeys(model.unseen_items(instances))
+        self.without += count_without(model.problem, instances)
+        self.digest.add(instances.fields())
+        self.digest.add((f"column {name!r}", one) for name, one in found.columns(instances))
+        self.hashed.append(hash_all(instances))
+        self._add_rows(instances)
+
+    def _add_rows(self, instances: Instances) -> None:
+        origin: Any = instances.origin
+        columns = [one.alias("") for one in origin.frame]
+        firsts = [one.gather(instances.offsets[:-1]) for one in columns]
+        same = {
+            name
+            for name, one, first in zip(origin.frame.columns, columns, firsts, strict=True)
+            if not (one.dtype == pl.Object or one.dtype.is_nested())
+            and one.eq_missing(first.gather(instances.instance)).all()
+        }
+        self.constant = same if self.constant is None else self.constant & same
+        names = origin.frame.columns
+        kept = [
+            one.alias(name)
+            for name, one in zip(names, firsts, strict=True)
+            if name in self.constant
+        ]
+        self.rows.append(pl.DataFrame(kept))
+
+    def hashes(self) -> list[Hashes | None]:
+        """As :func:`hash_all` on all instances."""
+        columns: list[Any] = list(zip(*self.hashed, strict=True))
+        return [None if one[0] is None else np.concatenate(one) for one in columns]
+
+    def heads(self) -> Instances:
+        """All instances with one row each; warns of what certify warns of."""
+        found, constant, n = self.found, self.constant or set(), self.found.n
+        if self.without == n:
+            raise no_choices(n)
+        if (words := few_choices_in(self.without, n)) is not None:
+            warnings.warn(words, stacklevel=4)
+        if self.unseen:
+            warnings.warn(unseen_words(list(self.unseen)), stacklevel=4)
+        self.numbers.fingerprint = self.digest.hexdigest()
+        kept = [name for name in self.rows[0].columns if name in constant]
+        frame = pl.concat([rows[kept] for rows in self.rows])
+        names, every = found.data.columns, np.arange(n)
+        labels = frame[str(names.instance)]
+        return Instances(
+            np.zeros(n),
+            np.arange(n + 1),
+            TableOrigin(frame, every, labels, names, "polars"),
+            weight=None if found.weight is None else np.concatenate(found.weight),
+            cluster=None if found.cluster is None else np.concatenate(found.cluster),
+            value_range=found.data.value_range,
+        )

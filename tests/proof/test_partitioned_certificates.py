@@ -1,0 +1,114 @@
+"""Certificates on files one at a time are those on one table, to the last bit."""
+
+import dataclasses
+
+import numpy as np
+import partition_tables as tables
+import polars as pl
+import pytest
+from partition_tables import COLUMNS, RULES, cut, stacked
+
+import outrule
+
+TWO = [rule for rule in RULES if not isinstance(rule, outrule.Fixed)]
+CASES = {
+    "best action": (outrule.BestAction(), RULES, {}),
+    "top": (outrule.TopK(2), TWO, {}),
+    "weights": (outrule.BestAction(), RULES, {"weight": "weight"}),
+    "clusters": (outrule.BestAction(), RULES, {"cluster": "day"}),
+    "both": (outrule.TopK(3), TWO, {"weight": "weight", "cluster": "day"}),
+}
+
+
+def fitted(case, **options):
+    problem, rules, more = CASES[case]
+    data = outrule.Instances.from_table(tables.offers(seed=8), **COLUMNS, **more)
+    return outrule.DecisionCalibrator(problem, rules, epsilon=0.05, **options).fit(data)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_any_cut_gives_the_certificate_of_one_table(case, tmp_path):
+    columns = COLUMNS | CASES[case][2]
+    calibrator = fitted(case)
+    folders = [cut(tables.offers(seed=2), tmp_path / str(n), n) for n in (1, 3, 7)]
+    whole = outrule.Instances.from_table(stacked(folders[0]), **columns)
+    declared = {"max_weight": 40.0} if "weight" in columns or "cluster" in columns else {}
+    expected = outrule.certify(calibrator, whole, **declared)
+    assert "cluster" in columns or any("'day'" in note for note in expected.notes)
+    for folder, n_jobs in zip(folders, (1, 2, None), strict=True):
+        data = outrule.Partitions(folder, **columns)
+        found = outrule.certify(calibrator.set_params(n_jobs=n_jobs), data, **declared)
+        assert found.to_json() == expected.to_json()
+    outrule.verify(found, calibrator, whole)
+
+
+def test_large_decisions_are_summed_in_the_same_order(tmp_path):
+    """Files whose largest decisions differ: sums of nine and more terms depend on the padding."""
+    generator = np.random.default_rng(0)
+    sizes = np.where(np.arange(80) < 40, 9, 17)
+    frame = pl.DataFrame(
+        {
+            "visit": np.repeat(np.arange(80), sizes),
+            "item": np.concatenate([np.arange(size) for size in sizes]),
+            "score": generator.random(sizes.sum()),
+            "outcome": generator.random(sizes.sum()),
+        }
+    )
+    rules = [outrule.Reweight("squares", "score * score")]
+    calibrator = outrule.DecisionCalibrator(outrule.TopK(16), rules, epsilon=0.5)
+    calibrator.fit(
+        outrule.Instances.from_table(frame.with_columns(pl.col("outcome") * 0.9), **COLUMNS)
+    )
+    folder = cut(frame, tmp_path / "in", 2)
+    expected = outrule.certify(calibrator, outrule.Instances.from_table(frame, **COLUMNS))
+    found = outrule.certify(calibrator, outrule.Partitions(folder, **COLUMNS))
+    assert found.to_json() == expected.to_json()
+
+
+def test_training_files_prove_nothing(tmp_path):
+    folder = cut(tables.offers(seed=8), tmp_path / "in", 3)
+    data = outrule.Partitions(folder, **COLUMNS)
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(data)
+    with pytest.raises(outrule.DataError, match="these are the instances that fit has seen"):
+        outrule.certify(calibrator, data)
+    with pytest.raises(outrule.DataError, match="these are the instances that fit has seen"):
+        outrule.certify(calibrator, outrule.Instances.from_table(stacked(folder), **COLUMNS))
+    some = outrule.Partitions([folder / "b01.parquet"], **COLUMNS)
+    with pytest.raises(outrule.DataError, match="fit has seen 100 % of these instances"):
+        outrule.certify(calibrator, some)
+
+
+def test_what_is_not_supported_is_refused_before_any_file_is_read(tmp_path):
+    calibrator = fitted("best action")
+    (tmp_path / "a.parquet").write_bytes(b"not Parquet at all")
+    data = outrule.Partitions(tmp_path, **COLUMNS)
+    given = {"outcomes": np.ones(2), "available": np.ones(2), "sample_weight": np.ones(2)}
+    for name, value in given.items():
+        with pytest.raises(outrule.ArgumentError, match=f"'{name}' argument of certify"):
+            outrule.certify(calibrator, data, **{name: value})
+    with pytest.raises(outrule.ArgumentError, match="'segments' argument of certify"):
+        outrule.certify(calibrator, data, segments=["city"])
+    logged = outrule.Partitions(tmp_path, **COLUMNS, propensity="propensity")
+    with pytest.raises(outrule.DataError, match="logs that show only some outcomes"):
+        outrule.certify(calibrator, logged)
+    blind = outrule.Partitions(tmp_path, **COLUMNS | {"outcome": None})
+    with pytest.raises(outrule.ArgumentError, match="'outcomes' argument of certify"):
+        outrule.certify(calibrator, blind)
+    segmented = dataclasses.replace(
+        calibrator.model_,
+        settings=dataclasses.replace(calibrator.model_.settings, segments=("city",)),
+    )
+    with pytest.raises(outrule.ArgumentError, match="'segments' argument of certify"):
+        outrule.certify(segmented, data)
+
+
+def test_warnings_are_those_of_one_table(tmp_path):
+    frame = tables.offers(seed=2)
+    new = frame.with_columns(pl.col("item").replace("eve", "zoe"))
+    data = outrule.Partitions(cut(new, tmp_path / "new", 3), **COLUMNS)
+    with pytest.warns(match=r"1 item not seen in training \('zoe'\)"):
+        outrule.certify(fitted("best action"), data)
+    single = frame.filter(pl.col("item") == "ann")
+    data = outrule.Partitions(cut(single, tmp_path / "single", 2), **COLUMNS)
+    with pytest.raises(outrule.DataError, match="no instance offers a choice"):
+        outrule.certify(fitted("best action"), data)
