@@ -28,7 +28,7 @@ VARIATIONS: dict[str, dict[str, Any]] = {
     DEFAULT: {},
     "2 folds, 4 members": {"start": CrossFit(folds=2)},
     "3 folds, 6 members": {"start": CrossFit(folds=3)},
-    "5 folds, 20 members": {"start": CrossFit(folds=5)},
+    "5 folds, 10 members": {"start": CrossFit(folds=5)},
     "8 bins": {"start": CrossFit(bins=8)},
     "32 bins": {"start": CrossFit(bins=32)},
     "50 marks a point": {"start": CrossFit(least=50)},

@@ -4,19 +4,23 @@ Not part of the tests, since each moment takes seconds:
 
     python tests/kills.py [--moments 100] [--command fit] [--seed 0]
 
-For each command, it runs once to the end, and then as often as asked it is killed (SIGKILL, every
-tenth time SIGINT) after a random part of that time. After a kill the output must be whole or
-absent, and after the next run that ends the folder holds the same files as after the first,
-byte for byte. Then each command runs with a full disk (a small tmpfs, where root may mount one),
-in a folder that is read-only, with little memory, and twice at once on one output: each is the
-right answer, or one sentence and no file. Prints counts; the exit code is 1 if anything is wrong.
+For each command, it runs thrice to the end, and then it is killed as often as asked (SIGKILL, and
+for every nine of these a SIGINT): after a random part of the usual time, and every fourth time as
+soon as a draft of the output appears. It runs in a copy of this process that has imported all
+libraries already, so that the moments are those of its work. After a kill the output must be whole
+or absent, and after the next run that ends the folder holds the same files as after the first, byte
+for byte. Then each command runs with a full disk (a small tmpfs, where root may mount one), in a
+folder that is read-only, with little memory, and twice at once on one output: each is the right
+answer, or one sentence and no file. Prints counts; the exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import os
+import pkgutil
 import random
 import resource
 import signal
@@ -55,6 +59,61 @@ def start(words: list[str], **options: object) -> subprocess.Popen[bytes]:
     )
 
 
+class Fork:
+    """A command in a copy of this process; what it says on standard error goes to a file."""
+
+    def __init__(self, words: list[str], said: Path) -> None:
+        self.said = said
+        self.code: int | None = None
+        self.process = os.fork()
+        if not self.process:
+            self._run(words)
+
+    def _run(self, words: list[str]) -> None:
+        from outrule.cli import run  # loaded before
+
+        code = 70
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            os.dup2(os.open(self.said, flags), 2)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
+            sys.argv = ["outrule", *words]
+            run()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 0
+        except KeyboardInterrupt:  # before `run` could hear of it
+            code = 130
+        finally:
+            os._exit(code)
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        if self.code is None:
+            process, status = os.waitpid(self.process, os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if process else None
+        return self.code
+
+    def wait(self) -> int:
+        if self.code is None:
+            self.code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        return self.code
+
+    def kill(self, how: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.process, how)
+
+
+def load_everything() -> None:
+    """Import what commands import when they need it, but use nothing: Polars must not be forked."""
+    import outrule
+
+    for module in pkgutil.walk_packages(outrule.__path__, "outrule."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
 def content(folder: Path) -> dict[str, str]:
     """What a folder holds: of files that say a time, only that they are there."""
     found = {}
@@ -67,37 +126,54 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def kill_at_random(name: str, data: Path, root: Path, moments: int, dice: random.Random) -> Counter:
-    """Kill a command ``moments`` times, and let it end after each."""
+    """Kill a command ``moments`` times with SIGKILL, and let it end after each."""
     counts: Counter = Counter()
     target = root / name
     target.mkdir()
-    words = commands(data, target)[name]
-    begun = time.monotonic()
-    start(words).communicate()
-    length, expected = time.monotonic() - begun, content(target)
-    for number in range(moments):
+    words, said = commands(data, target)[name], root / f"{name}.said"
+    lengths = []
+    for _ in range(3):
+        begun = time.monotonic()
+        Fork(words, said).wait()
+        lengths.append(time.monotonic() - begun)
+    expected = content(target)
+    number = 0
+    while counts["killed"] < moments:
+        number += 1
         for path in sorted(target.rglob("*"), reverse=True):
             path.unlink() if path.is_file() else path.rmdir()
-        process = start(words)
-        try:
-            process.wait(dice.random() * length)
-            counts["ended before"] += 1
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGINT if number % 10 == 9 else signal.SIGKILL)
-            process.wait()
-            counts["killed"] += 1
-        said = process.communicate()[1]
-        counts["tracebacks after SIGINT"] += b"Traceback" in said and number % 10 == 9
+        process = Fork(words, said)
+        if number % 4 == 3:
+            wait_for_draft(process, target)
+        else:
+            time.sleep(dice.random() * sorted(lengths)[1])
+        process.kill(signal.SIGINT if number % 10 == 9 else signal.SIGKILL)
+        code = process.wait()
+        counts["killed"] += code == -signal.SIGKILL
+        counts["interrupted"] += code == 130
+        counts["ended before"] += code in (0, 1, 3)
+        counts["OTHER CODES"] += code not in (-signal.SIGKILL, 130, 0, 1, 3)
+        counts["TRACEBACKS"] += said.exists() and "Traceback" in said.read_text()
         left = content(target)
         partial = {file for file, digest in left.items() if expected.get(file) not in (digest, "")}
         drafts = {file for file in partial if Path(file).name.startswith(".")}
         counts["drafts left by a kill"] += len(drafts)
         counts["PARTIAL OUTPUT"] += len(partial - drafts)
-        start(words).communicate()
+        Fork(words, said).wait()
         after = content(target)
         counts["DRAFTS AFTER THE NEXT RUN"] += len(set(after) - set(expected))
         counts["ANOTHER RESULT"] += {k: after.get(k) for k in expected} != expected
+        if number % 10 == 0:
+            print(f"  {name} after {number} moments: {dict(counts)}", file=sys.stderr, flush=True)
     return counts
+
+
+def wait_for_draft(process: Fork, target: Path) -> None:
+    """Wait until a process has begun to write, or has ended."""
+    while process.poll() is None:
+        if any(path.name.startswith(".") for path in target.iterdir()):
+            return
+        time.sleep(0.0005)
 
 
 def judged(name: str, process: subprocess.Popen[bytes], target: Path, expected: set[str]) -> str:
@@ -161,6 +237,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     bad = False
+    load_everything()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         data = root / "data"

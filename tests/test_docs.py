@@ -14,8 +14,8 @@ def commands(page):
 
 
 def test_the_path_from_a_table_to_a_certified_model(tmp_path):
-    lines = commands("tables.md")
-    assert len(lines) == 1 + 5
+    lines = commands("quickstart.md")
+    assert len(lines) == 1 + 2 + 6
     for line in lines:
         words = line.split()
         assert words[0] == "outrule"
@@ -66,6 +66,6 @@ def test_the_first_demo(tmp_path):
 def test_the_spec_in_the_docs_is_a_part_of_the_example():
     from outrule.demos.example import SPEC
 
-    (shown,) = re.findall(r"```toml\n(.*?)```", (DOCS / "tables.md").read_text("utf-8"), re.S)
+    (shown,) = re.findall(r"```toml\n(.*?)```", (DOCS / "quickstart.md").read_text("utf-8"), re.S)
     for line in shown.splitlines():
         assert line in SPEC.splitlines()

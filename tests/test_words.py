@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from outrule.words import Figures, count, listed, round_up
+from outrule.words import Figures, as_html, count, listed, round_up
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,7 @@ def test_a_lower_bound_is_never_rounded_up():
         "+0.300",
         "-0.030",
     ]
+
+
+def test_markup_and_what_turns_round_a_line_are_escaped_and_blanks_stay():
+    assert as_html("<b>\u202e\x00'\n\t\xa0é") == "&lt;b&gt;\\u202e\\x00&#x27;\n\t\xa0é"

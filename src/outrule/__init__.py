@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from outrule.errors import ArgumentError as ArgumentError, DataError as DataError
     from outrule.data.instances import Instances as Instances
     from outrule.data.view import View as View
+    from outrule.data.segments import Segments as Segments
+    from outrule.data.partitions import Partitions as Partitions
 
     # What can be decided
     from outrule.problems.contract import Problem as Problem

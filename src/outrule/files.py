@@ -22,6 +22,7 @@ except ImportError:  # Windows, where nobody can remove a file that is open
     fcntl = None  # type: ignore[assignment]
 
 STANDARD = "-"  # standard input or output
+WILDCARDS = "*?["
 
 
 @contextmanager
@@ -159,3 +160,10 @@ def is_special(path: str | PathLike[str]) -> bool:
     except OSError:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def is_folder(path: str | PathLike[str]) -> bool:
+    """Whether a path means many files: a folder, or a pattern that is not itself a file."""
+    if Path(path).is_dir():
+        return True
+    return any(c in str(path) for c in WILDCARDS) and not Path(path).exists()

@@ -239,4 +239,5 @@ def _name_rows(ax: Axes, names: Sequence[str]) -> None:
 
 
 def _test(row: Mapping[str, Any]) -> str:
-    return OPTIMISER if row["kind"] == "optimiser" else str(row["test"])
+    name = str(row["test"])
+    return OPTIMISER + name.removeprefix("optimiser") if row["kind"] == "optimiser" else name

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 
 MOST_DECIMALS = 12
+KEPT = "\n\t\N{NO-BREAK SPACE}"  # characters of ours that do no harm in a page
 
 
 def count(number: int, noun: str) -> str:
@@ -76,3 +78,8 @@ def harmless(text: str, keep: str = "") -> str:
     return "".join(
         letter if letter.isprintable() or letter in keep else ascii(letter)[1:-1] for letter in text
     )
+
+
+def as_html(text: str) -> str:
+    """Any text as HTML: what could be markup is escaped, and so is what could turn round a line."""
+    return escape(harmless(text, KEPT))

@@ -205,7 +205,7 @@ def test_a_budget_that_follows_from_epsilon_keeps_the_guarantee_on_new_data():
 
 
 def test_too_few_data_for_the_guarantee_are_refused_before_any_work(monkeypatch):
-    monkeypatch.setattr("outrule.model.fitting._blank", None)  # nothing is fitted
+    monkeypatch.setattr("outrule.model.fitting.blank_model", None)  # nothing is fitted
     with pytest.raises(outrule.DataError, match=r"needs .* instances .* these count as 500\. Use"):
         private(0).fit(*draw(500, 0))
     heavy = np.ones(500)

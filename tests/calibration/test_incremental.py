@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -15,7 +14,7 @@ import strategies
 from letter import algorithm_one
 from outrule import threads
 from outrule.calibration import audit as auditing, incremental, sources
-from outrule.calibration.audit import audit, prepare, residuals, sum_over
+from outrule.calibration.audit import audit, part_of, prepare, residuals, sum_over
 from outrule.calibration.loop import LoopSettings, boost
 from outrule.calibration.patches import Patch, replay
 from outrule.kernels import overlap
@@ -447,6 +446,12 @@ def run_loop(source, rules, step, tolerance, rounds):
     return boost(source, rules, plan, generator)
 
 
+def coarse(part):
+    """The same part with residuals of 20 bits."""
+    fixed = (part.instances, part.layout, part.picks, part.of_rule)
+    return part_of(*fixed, part.whole._replace(bits=20))
+
+
 @pytest.mark.parametrize("units", [2.5, 100.5], ids=["refreshed", "tracked"])
 @pytest.mark.parametrize("problem", [outrule.BestAction(), outrule.TopK(2)], ids=["one", "two"])
 def test_steps_between_two_units_of_the_ledger_add_up_to_no_violation(units, problem):
@@ -455,7 +460,7 @@ def test_steps_between_two_units_of_the_ledger_add_up_to_no_violation(units, pro
     outcomes = predictions + units * np.array([0.0, 0.001, 0.002])
     instances = outrule.Instances.from_arrays(predictions, outcomes)
     rules = [outrule.Fixed(item) for item in range(3)]
-    part = dataclasses.replace(prepare(instances, problem, rules), bits=20)
+    part = coarse(prepare(instances, problem, rules))
     source = sources.SameData(part, instances.prediction, problem)
     tolerance = 2 * k * units * 2.0**-20  # so that every step is so many units long
     found = run_loop(source, rules, outrule.FixedStep(), tolerance, 20_000)
@@ -466,7 +471,7 @@ def test_steps_between_two_units_of_the_ledger_add_up_to_no_violation(units, pro
 def test_a_step_smaller_than_a_unit_of_the_ledger_is_seen_after_some_rounds():
     instances = outrule.Instances.from_arrays([[0.5]], [[0.5 + 2.0**-18]])
     problem, rules = outrule.BestAction(), [outrule.Fixed(0)]
-    part = dataclasses.replace(prepare(instances, problem, rules), bits=20)
+    part = coarse(prepare(instances, problem, rules))
     source = sources.SameData(part, instances.prediction, problem)
     found = run_loop(source, rules, outrule.FixedStep(), 2.0**-21, 1000)
     assert found.status == "converged"

@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -367,6 +368,16 @@ def test_a_folder_that_is_not_there_is_not_made(tmp_path):
 def test_a_full_device_is_said():
     with pytest.raises(DataError, match="cannot be written: No space left on device"):
         write_table(FRAME, "/dev/full")
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no files in memory")
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".arrow"])
+def test_no_temporary_folder_is_needed(tmp_path, monkeypatch, suffix):
+    path = tmp_path / f"table{suffix}"
+    with monkeypatch.context() as only_here:  # pytest needs one
+        only_here.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+        write_table(FRAME, path)
+        assert_frame_equal(read_table(path), FRAME)
 
 
 FULL_DISK = """

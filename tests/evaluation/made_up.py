@@ -15,7 +15,8 @@ GRID: dict[str, Any] = {
     "rounds": 64,
     "n_rules": 64,
     "n_test": 1000,
-    "line_batches": (64, 256),
+    "other_batches": (64, 256),
+    "other_epsilons": (1 / 4, 1 / 16),
     "equal_batches": (16, 64),
     "equal_epsilons": (1 / 4, 1 / 16),
 }
@@ -33,9 +34,9 @@ TRACE = 8  # rounds between two points
 
 
 def results(**changes: Any) -> Results:
-    """Results of the grid above, with changes; matching has the seeds of the others."""
+    """Results of the grid above, with changes; all problems have the same seeds."""
     chosen = {**GRID, **changes}
-    grid = Grid(**{"matching_seeds": chosen["seeds"], **chosen})
+    grid = Grid(**{"other_seeds": chosen["seeds"], **chosen})
     finished = [_unit(grid, unit) for unit in grid.units()]
     return gather(grid, PROVENANCE, finished)
 
@@ -48,18 +49,22 @@ def _unit(grid: Grid, unit: Unit) -> dict[str, Any]:
         for epsilon in grid.epsilons
     ]
     line = [
-        _run(grid, unit, world, "fresh batches", "line search", epsilon, size)
+        _run(grid, unit, world, "fresh batches", step, epsilon, size)
         for size in grid.batch_sizes
-        if size in grid.line_batches and grid.is_first(unit.seed)
-        for epsilon in grid.epsilons
+        if size in grid.other_batches
+        for step in ("line search", "alpha / 2", *(["footnote"] if world["k"] > 1 else []))
+        for epsilon in grid.other_epsilons
+        if epsilon in grid.epsilons
     ]
     equal = [
         _run(grid, unit, world, check, step, epsilon, size)
         for check, step in METHODS
         for size in grid.equal_batches
-        if grid.is_first(unit.seed)
         for epsilon in grid.equal_epsilons
     ]
+    if grid.equal_batches:
+        size = min(grid.equal_batches)
+        equal.append(_run(grid, unit, world, "default method", None, None, size))
     commit = [
         _run(grid, unit, world, "commit to the best rule", None, None, size)
         for size in grid.batch_sizes
@@ -91,6 +96,7 @@ def _world(grid: Grid, unit: Unit) -> dict[str, Any]:
         "n_rules": grid.n_rules,
         "k": k,
         "plain": plain,
+        "half_plain": plain + 0.001,
         "best_rule": plain + k * (0.04 if brief else 0.002) + 0.003 * unit.seed,
         "oracle": k * 0.9,
         "squared_error": (0.03 if brief else 0.02) + 0.001 * log2(m) + 0.0005 * unit.seed,
@@ -139,7 +145,19 @@ def _run(
         "last_patch": 0 if refused else n_patches,
         "status": "refused" if refused else "converged" if reused else "all rounds",
         **(dict.fromkeys(measured) if refused else measured),
+        **_apart(fresh and size == max(grid.batch_sizes), value, n_patches // 4),
     }
+
+
+def _apart(known: bool, value: float, n_own: int) -> dict[str, Any]:
+    """With the patches of rules alone, and with those of the optimiser."""
+    apart = {
+        "value_rules": value + 0.05,
+        "value_own": value - 0.05,
+        "n_own_down": n_own,
+        "n_level": 2.5,
+    }
+    return apart if known else dict.fromkeys(apart)
 
 
 def _trace(grid: Grid, world: dict[str, Any], run: dict[str, Any]) -> list[dict[str, Any]]:
@@ -152,8 +170,11 @@ def _trace(grid: Grid, world: dict[str, Any], run: dict[str, Any]) -> list[dict[
                 **{name: run[name] for name in ("problem", "n_items", "regime", "seed")},
                 **{name: run[name] for name in ("step", "epsilon", "batch_size")},
                 "round": number,
+                "n_patches": int(part * run["n_patches"]),
+                "n_own": int(part * run["n_own"]),
                 "squared_error": (1 - part) * world["squared_error"] + part * run["squared_error"],
-                "value": (1 - part) * world["plain"] + part * run["value"],
+                "value": (value := (1 - part) * world["plain"] + part * run["value"]),
+                "half_value": value + 0.001,
             }
         )
     return points

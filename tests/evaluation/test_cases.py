@@ -60,3 +60,21 @@ def test_every_purpose_has_separate_instances(pair):
     first += [case.instances(5, STREAM, number).prediction for number in (0, 1)]
     assert len({array.tobytes() for array in first}) == 4
     assert (case.rounds(0, 2, 5).prediction == np.concatenate(first[2:])).all()
+
+
+def test_worlds_are_drawn_anew_for_every_m():
+    few, many = (make_case(Unit("best-action", m, "converged", 0), 20) for m in (4, 8))
+    vectors = [case.rules[1].vector[:4].tolist() for case in (few, many)]
+    assert vectors[0] != vectors[1]
+    outcomes = [case.instances(3, TEST).outcome.reshape(3, -1)[:, :4] for case in (few, many)]
+    assert not np.isclose(*outcomes).any()
+    assert few.seed != make_case(Unit("best-action", 4, "converged", 1), 20).seed
+
+
+def test_the_value_of_the_first_half_is_that_of_its_instances(pair):
+    case, held_out = pair
+    predictions, outcomes = arrays(held_out)
+    value, half = held_out.values(held_out.start())
+    chosen = (case.problem.solve(predictions) * outcomes).sum(axis=1)
+    assert value == pytest.approx(chosen.mean())
+    assert half == pytest.approx(chosen[:150].mean())

@@ -12,7 +12,15 @@ from matplotlib.text import Text
 from outrule.evaluation import figures, panels
 from outrule.evaluation.grid import FULL
 
-BOTH = ["gap-best-action", "gap-matching", "error-best-action", "error-matching"]
+BOTH = [
+    "gap-best-action",
+    "gap-matching",
+    "value-best-action",
+    "value-matching",
+    "squared-error",
+    "error-best-action",
+    "error-matching",
+]
 ALL = ["equal-samples", "steps"]
 SMALL = {"items": (4,), "regimes": ("brief",)}
 
@@ -60,7 +68,7 @@ def test_every_figure_is_two_files_and_nothing_else_remains(drawn):
 
 def test_the_same_results_give_the_same_bytes_whatever_the_style(drawn, tmp_path):
     folder, _ = drawn
-    few = {"problems": ("matching",), "line_batches": (1,), "equal_epsilons": (1 / 2,)}
+    few = {"problems": ("matching",), "other_batches": (1,), "equal_epsilons": (1 / 2,)}
     with matplotlib.rc_context({"font.size": 20, "lines.linewidth": 5, "axes.facecolor": "red"}):
         before = state()
         figures.draw(made_up.results(**SMALL, **few), tmp_path)
@@ -80,7 +88,7 @@ def test_each_regime_has_its_figures():
 def test_problems_without_results_are_skipped():
     names = list(planned(problems=("rejection", "graphic"), regimes=("converged",)))
     assert names == [f"{name}-converged" for name in ("gap-other", *ALL)]
-    assert "steps-brief" not in planned(line_batches=(512,))
+    assert "steps-brief" not in planned(other_batches=(512,))
     assert "equal-samples-brief" not in planned(equal_epsilons=(1 / 2,))
     assert not [name for name in planned(rounds=4) if name.startswith("error")]
 
@@ -119,7 +127,7 @@ def test_bars_are_the_range_over_seeds_or_one_standard_error():
     assert line["mean"].to_list() == gaps.filter(seed=1).sort("batch_size")["gap"].to_list()
     assert np.allclose(line["high"] - line["mean"], error)
     assert np.allclose(line["mean"] - line["low"], error)
-    assert "One seed; bars are one standard error" in alone.caption
+    assert "One world; bars are one standard error" in alone.caption
 
 
 def test_the_right_axis_is_a_constant_apart():
@@ -155,14 +163,14 @@ def test_the_error_starts_before_the_first_round():
     assert line["round"].to_list() == [0, *trace["round"]]
     assert line["mean"].to_list() == [*units["squared_error"], *trace["squared_error"]]
     assert line["round"][-1] == last
-    assert "first seed only" in first.caption
+    assert "first world only" in first.caption
 
 
 def test_the_error_of_best_action_is_the_mean_over_seeds():
     results, figure = made_up.results(), planned()["error-best-action-brief"]
     units = results.units.filter(problem="best-action", regime="brief", n_items=4)
     assert of(figure.panels[0], "1/64")["mean"][0] == pytest.approx(units["squared_error"].mean())
-    assert "Means over 2 seeds" in figure.caption
+    assert "Means over 2 worlds" in figure.caption
 
 
 def test_equal_samples_has_every_method_where_it_was_measured():
@@ -171,7 +179,7 @@ def test_equal_samples_has_every_method_where_it_was_measured():
     assert [panel.also for panel in (large, small)] == [", ε = 1/4", ", ε = 1/16"]
     assert [look.label for look, _ in large.lines] == list(figures.METHODS)
     assert "private reuse" not in [look.label for look, _ in small.lines]
-    assert "6 of 12 runs of private reuse are missing" in figure.caption
+    assert "12 of 24 runs of private reuse are missing" in figure.caption
     lenient = planned(equal_epsilons=(1 / 4, 1 / 128))["equal-samples-brief"]
     assert [panel.also for panel in lenient.panels] == [", ε = 1/4"] * 3
     assert of(large, "reuse")["n_samples"].to_list() == [16 * 64, 64 * 64]
@@ -183,21 +191,47 @@ def test_steps_compares_the_same_worlds():
     gap, patches = figure.panels[:2]
     assert [panel.y for panel in (gap, patches)] == ["gap", "n_patches"]
     world = {"problem": "best-action", "n_items": 4, "regime": "brief", "seed": 0}
-    runs = results.runs.filter(check="fresh batches", batch_size=64, **world).sort("epsilon")
-    for step in ("fixed", "line search"):
-        line = of(patches, f"{step}, batches of 64")
-        assert line["mean"].to_list() == runs.filter(step=step)["n_patches"].to_list()
+    runs = results.runs.filter(check="fresh batches", batch_size=256, **world).sort("epsilon")
+    both = runs.filter(pl.col("epsilon").is_in(results.grid.other_epsilons))
+    for step in ("fixed", "line search", "alpha / 2"):
+        line = of(patches, step)
+        assert line["mean"].to_list() == both.filter(step=step)["n_patches"].to_list()
+    assert "footnote" in [look.label for look, _ in figure.panels[-1].lines]
+
+
+def test_value_and_squared_error_are_side_by_side_from_before_the_first_round():
+    results, figure = made_up.results(), planned()["value-best-action-brief"]
+    error, gap = figure.panels
+    assert [panel.setting for panel in (error, gap)] == [("best-action", 16)] * 2
+    world = {"problem": "best-action", "n_items": 16, "regime": "brief"}
+    units = results.units.filter(**world)
+    start = (units["plain"] - units["best_rule"]).mean()
+    assert of(gap, "1/16")["mean"][0] == pytest.approx(start)
+    assert of(error, "1/16")["mean"][0] == pytest.approx(units["squared_error"].mean())
+    runs = results.runs.filter(**world, step="fixed", check="fresh batches", epsilon=1 / 16)
+    end = runs.filter(batch_size=256)["gap"].mean()
+    assert of(gap, "1/16")["mean"][-1] == pytest.approx(end)
+
+
+def test_the_second_metric_is_the_change_of_the_squared_error():
+    results = made_up.results()
+    panel = planned()["squared-error-brief"].panels[0]
+    world = {"problem": "best-action", "n_items": 4, "regime": "brief"}
+    runs = results.runs.filter(**world, step="fixed", check="fresh batches", epsilon=1 / 4)
+    before = results.units.filter(**world)["squared_error"].mean()
+    after = runs.filter(batch_size=16)["squared_error"].mean()
+    assert of(panel, "1/4")["mean"][0] == pytest.approx(after - before)
 
 
 def test_captions_say_what_a_bar_is():
-    drawn = planned(seeds=(3,), matching_seeds=(3, 1, 4))
-    error = "One seed; bars are one standard error over the test instances, up and down."
+    drawn = planned(seeds=(3,))
+    error = "One world; bars are one standard error over the test instances, up and down."
     assert error in drawn["gap-best-action-brief"].caption
     assert error in drawn["equal-samples-brief"].caption
-    spans = "Means over 3 seeds; bars go from the smallest to the largest."
-    assert spans in drawn["gap-matching-brief"].caption
-    assert "One seed. " in drawn["error-best-action-brief"].caption
-    assert "Means over 2 seeds, without bars. " in planned()["error-best-action-brief"].caption
+    spans = "Means over 3 worlds; bars go from the smallest to the largest."
+    assert spans in planned(seeds=(3, 1, 4))["gap-matching-brief"].caption
+    assert "One world. " in drawn["error-best-action-brief"].caption
+    assert "Means over 2 worlds, without bars. " in planned()["error-best-action-brief"].caption
 
 
 def test_captions_say_how_much_was_run():

@@ -18,13 +18,24 @@ CLAIMS = [
     Claim(
         "Small is low.",
         "section 5",
+        {"brief": "0.1 to 0.2", "converged": "a tenth"},
         {"brief": "0.1 < 0.2.", "converged": "0.1."},
         Verdict.CONFIRMED,
+        "gap-matching",
     ),
-    Claim("Large is low.", "figure 3", {"brief": "No.", "converged": "No."}, Verdict.NOT_CONFIRMED),
-    Claim("It varies.", "figure 4", {"brief": "No."}, Verdict.DEPENDS),
-    Claim("Line search.", "not in the paper", {"brief": "Twice."}, Verdict.MEASURED),
-    Claim("Never.", "figure 5", {}, Verdict.NOT_RUN),
+    Claim(
+        "Large is low.",
+        "figure 3",
+        {"brief": "none", "converged": "no run"},
+        {"brief": "No.", "converged": "No."},
+        Verdict.NOT_CONFIRMED,
+        "lost",
+    ),
+    Claim("It varies.", "figure 4", {"brief": "0"}, {"brief": "No."}, Verdict.DEPENDS, "steps"),
+    Claim(
+        "Line search.", "not in the paper", {"brief": "2"}, {"brief": "Twice."}, Verdict.MEASURED
+    ),
+    Claim("Never.", "figure 5", {}, {}, Verdict.NOT_RUN),
 ]
 FIGURES = [
     Figure(name, f"Title of {name}", f"Caption of {name}.", [])
@@ -69,8 +80,10 @@ def page():
 
 def test_every_claim_is_there_with_its_verdict_and_what_was_measured(page):
     for claim in CLAIMS:
-        for words in (claim.statement, claim.source, claim.verdict, *claim.measured.values()):
+        said = (*claim.numbers.values(), *claim.measured.values())
+        for words in (claim.statement, claim.source, claim.verdict, *said):
             assert words in page.text
+    assert "Of 3 claims of the paper that were judged, 1 hold wherever" in page.text
     assert "confirmed 1 not confirmed 1 depends on the regime 1 measured 1 not run 1" in page.text
 
 
@@ -85,7 +98,17 @@ def test_every_figure_is_there_with_a_text_and_both_files(page):
 def test_every_link_inside_the_page_has_its_section(page):
     names = {one.get("id") for _, one in page.tags}
     inside = {one["href"][1:] for one in page.all("a") if one["href"].startswith("#")}
-    assert inside == {"claims", "reading", "figures", "data", "settings"} <= names
+    sections = {"claims", "reading", "figures", "details", "data", "settings"}
+    assert inside == sections | {one.name for one in FIGURES}
+    assert inside <= names
+
+
+def test_the_first_screen_has_the_answer_and_two_figures():
+    names = ("gap-matching-brief", "gap-matching-converged", "value-best-action-converged")
+    drawn = [Figure(name, name, "", []) for name in names]
+    first = render(made_up.results(), CLAIMS, drawn).partition('<section id="claims"')[0]
+    assert re.findall('<img src="(.*?)"', first) == [f"{names[0]}.svg", f"{names[2]}.svg"]
+    assert "Of 3 claims" in first
 
 
 def test_the_data_the_settings_and_the_machine_are_there(page):
@@ -94,7 +117,7 @@ def test_the_data_the_settings_and_the_machine_are_there(page):
     for name in ("plain", "best_rule", "oracle", "squared_error"):
         assert f"{world[name]:.4f}" in page.text
     assert str(round(results.units["seconds"].max())) in page.text
-    assert len(page.all("tr")) == 1 + len(results.units)
+    assert len(page.all("tr")) == 1 + len(results.units) + 1 + len(CLAIMS)
     for words in ("epsilons 1/4, 1/16, 1/64", "batch sizes 16, 64, 256", "test instances 1,000"):
         assert words in page.text
     for words in (
@@ -120,7 +143,7 @@ def test_the_time_has_hours_minutes_and_seconds():
 
 def test_hostile_text_is_text():
     results = made_up.results()
-    claim = Claim(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, Verdict.NOT_RUN)
+    claim = Claim(HOSTILE, HOSTILE, {HOSTILE: HOSTILE}, {HOSTILE: HOSTILE}, Verdict.NOT_RUN)
     figure = Figure('a"><i>', HOSTILE, HOSTILE, [])
     changed = replace(
         results,
@@ -130,7 +153,7 @@ def test_hostile_text_is_text():
     page = Reader(render(changed, [claim], [figure]))
     assert not page.all("script")
     assert not page.all("i")
-    assert page.all("img") == [{"src": 'a"><i>.svg', "alt": HOSTILE}]
+    assert page.all("img") == [{"src": 'a"><i>.svg', "alt": HOSTILE, "loading": "lazy"}]
     assert page.text.count(HOSTILE) >= 10
 
 

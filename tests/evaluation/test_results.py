@@ -24,6 +24,7 @@ SMALL = Grid(
     rounds=8,
     n_rules=10,
     n_test=50,
+    seeds=(0,),
 )
 (UNIT,) = SMALL.units()
 PART = f"parts/{UNIT.name}.json"
@@ -37,8 +38,9 @@ def case():
 
 @pytest.fixture(scope="module")
 def progress(case):
-    progress = stream.begin(SMALL, case)
-    for _ in stream.advance(progress, SMALL, case, HeldOut(case, SMALL.n_test)):
+    held_out = HeldOut(case, SMALL.n_test)
+    progress = stream.begin(SMALL, case, held_out)
+    for _ in stream.advance(progress, SMALL, case, held_out):
         pass
     return progress
 
@@ -47,7 +49,9 @@ def test_progress_comes_back_as_it_was(tmp_path, case, progress):
     folder = Folder(tmp_path, SMALL)
     assert folder.read(UNIT, "progress") is None
     folder.write(UNIT, "progress", progress.as_json())
-    again = stream.begin(SMALL, case, Folder(tmp_path, SMALL).read(UNIT, "progress"))
+    again = stream.begin(
+        SMALL, case, HeldOut(case, SMALL.n_test), Folder(tmp_path, SMALL).read(UNIT, "progress")
+    )
     assert again.round == progress.round == 8
     assert again.tracks == progress.tracks
     assert any(track.tests for track in again.tracks)

@@ -21,7 +21,8 @@ SMALL = Grid(
     rounds=24,
     n_rules=24,
     n_test=200,
-    line_batches=(16,),
+    other_batches=(16,),
+    other_epsilons=(1 / 8,),
 )
 UNITS = {
     "best-action": Unit("best-action", 5, "converged", 0),
@@ -39,7 +40,7 @@ def case(request):
 
 def run(case):
     held_out = HeldOut(case, SMALL.n_test)
-    progress = stream.begin(SMALL, case)
+    progress = stream.begin(SMALL, case, held_out)
     for _ in stream.advance(progress, SMALL, case, held_out):
         pass
     return progress, held_out
@@ -60,7 +61,8 @@ def batches(case, batch_size):
 
 def test_every_run_finds_the_patches_that_the_calibrator_finds(case, done):
     progress, _ = done
-    assert len(progress.tracks) == 3 * 3
+    k = case.problem.lay(case.instances(1, 0)).k
+    assert len(progress.tracks) == 3 * 2 + (2 if k == 1 else 3)
     for track in progress.tracks:
         point = track.point
         calibrator = algorithm_one(
@@ -86,12 +88,15 @@ def test_the_trace_ends_with_the_value_of_the_calibrator(case, done):
     for track in progress.tracks:
         patches = [outrule.Patch(*p) for p in zip(track.tests, track.steps, strict=True)]
         prediction = replay(patches, case.rules, case.problem, instances, instances.prediction)
-        last, squared_error, value = track.trace[-1]
-        assert last == SMALL.rounds
+        last, n_patches, n_own, squared_error, value, half = track.trace[-1]
+        assert (last, n_patches) == (SMALL.rounds, len(track.tests))
+        assert n_own == track.tests.count(-1)
         m = held_out.n_items
         outcome = instances.outcome.reshape(-1, m)
         chosen = case.problem.solve(prediction.reshape(-1, m))
-        assert value == pytest.approx((outcome * chosen).sum(axis=1).mean(), abs=1e-12)
+        values = (outcome * chosen).sum(axis=1)
+        assert value == pytest.approx(values.mean(), abs=1e-12)
+        assert half == pytest.approx(values[: SMALL.n_test // 2].mean(), abs=1e-12)
         error = ((prediction - instances.outcome) ** 2).mean()
         assert squared_error == pytest.approx(error, abs=1e-9)
 
@@ -126,8 +131,8 @@ def test_the_optimiser_is_counted_by_instance():
     case = make_case(UNITS["best-action"], SMALL.n_rules)
     progress, held_out = run(case)
     decided, n_test = len(case.rules) * 24 * 16, len(held_out.part.layout)
-    audited = 24 * (3 * 4 + 6 * 16)
-    traced = 9 * (24 // stream.TRACE_EVERY) * n_test
+    audited = 24 * (3 * 4 + 5 * 16)
+    traced = 8 * (24 // stream.TRACE_FIRST) * n_test
     assert progress.n_solved >= decided + audited + traced
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+import outrule
 from letter import algorithm_one
 from outrule.evaluation.cases import EQUAL, MEASURES, HeldOut, make_case
 from outrule.evaluation.grid import Grid, Unit
@@ -25,7 +26,9 @@ def best_action():
 
 def test_runs_are_those_of_the_calibrator(best_action):
     case, held_out, rows = best_action
+    *rows, default = [rows[i] for i in (*range(6), *range(7, 13), 6)]
     assert len(rows) == 2 * 3 * 2
+    assert default["check"] == "default method"
     assert {row["status"] for row in rows} - {"converged", "max_rounds"} == {"refused"}
     ran = [row for row in rows if row["status"] != "refused"]
     for row in ran:
@@ -38,7 +41,7 @@ def test_runs_are_those_of_the_calibrator(best_action):
             check=check,
             step=step,
             max_rounds=SMALL.rounds,
-            random_state=0,
+            random_state=case.seed,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -50,6 +53,16 @@ def test_runs_are_those_of_the_calibrator(best_action):
         measured = held_out.measure(np.ascontiguousarray(patched))
         assert {name: row[name] for name in MEASURES} == measured
     assert any(row["n_patches"] for row in ran)
+
+
+def test_the_default_method_is_the_calibrator_without_settings(best_action):
+    case, held_out, rows = best_action
+    (row,) = [row for row in rows if row["check"] == "default method"]
+    calibrator = outrule.DecisionCalibrator(case.problem, case.rules, random_state=0)
+    calibrator.fit(case.instances(8 * SMALL.rounds, EQUAL, 8))
+    patched = np.ravel(calibrator.predict(held_out.part.instances))
+    assert {name: row[name] for name in MEASURES} == held_out.measure(patched)
+    assert row["n_samples"] == 8 * SMALL.rounds
 
 
 def test_a_run_that_is_too_noisy_has_no_measures(best_action):

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 SECONDS = 5.0  # of processor time
+SLOW = "the time was"
 MEMORY = 2 << 30  # bytes, beyond those of the process itself
 ROOM = 24 << 30  # bytes of address space, so that no input takes the machine
 
@@ -63,6 +64,8 @@ def main(name: str, folder: Path, seed: int, first: int, last: int) -> None:
         path.write_bytes(data)
         (folder / "progress").write_text(f"{number} {base}")
         words = attempt(kind, path, base, counts)
+        if words.startswith(SLOW):  # the first use of a kernel compiles it
+            words = attempt(kind, path, base, counts)
         counts["tried"] += 1
         if words:
             counts["failed"] += 1
@@ -84,7 +87,7 @@ def attempt(kind: Any, path: Path, base: str, counts: dict[str, int]) -> str:
     except BaseException:
         return traceback.format_exc()
     if (seconds := time.process_time() - start) > SECONDS:
-        return f"it took {seconds:.1f} s"
+        return f"{SLOW} {seconds:.1f} s"
     if (size := peak() - before) > MEMORY:
         return f"it took {size / 1e9:.1f} GB"
     if os.fstat(2).st_size > printed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ TRIPS = pl.DataFrame(
         "zone": ["north", "söuth", None, "x'y"] * 6,
     }
 )
+TIMES = TRIPS.with_columns(
+    at=pl.col("day").cast(pl.Datetime("us")) + pl.duration(hours=7),
+    waited=pl.duration(minutes=pl.col("trip")),
+    opens=pl.time(hour=pl.col("trip") + 8),
+)
 FIT = """
 [multipliers]
 levels = [0.0, 0.5, 1.0]
@@ -66,6 +72,18 @@ EXPRESSIONS = (
     "LENGTH(zone || '-' || UPPER(driver)) > 3 AND SUBSTRING(zone, 1, 2) = 'no'",
     'CAST("nearest" AS DOUBLE) + rating::INTEGER + EXTRACT(DAY FROM day)',
     "score IS NOT NULL AND (rain IS TRUE OR new IS FALSE) = TRUE",
+    "day + INTERVAL '3 days' > DATE '1970-01-05' AND (at - day) / INTERVAL '1 hour' < 3 * 24",
+    "EXTRACT(YEAR FROM at - 2 * INTERVAL '400000 days') = 1969 OR waited * score > at - day",
+    "CAST(CAST(nearest * 86400 AS TIMESTAMP) AS DATE) = CAST(pickup_km AS DATE)",
+    "STRPTIME('2020-01-31 12:00', '%Y-%m-%d %H:%M') > at + waited - INTERVAL '1 day'",
+    "TRY_CAST('2020-01-0' || nearest AS DATE)::VARCHAR >= '2020' AND opens < TIME '12:00:00'",
+)
+NAMES = re.compile(rb"\b(score|zone|day|at|waited|opens|nearest|pickup_km|rain|rating)\b")
+OPERANDS = (
+    *(b"day", b"at", b"waited", b"opens", b"score", b"nearest", b"zone", b"rating", b"NULL"),
+    *(b"INTERVAL '400000 days'", b"DATE '9999-12-31'", b"TIMESTAMP '0001-01-01 00:00:00'"),
+    *(b"CAST(nearest * 1e9 AS DATE)", b"CAST(9e17 AS TIMESTAMP)", b"(at - day)", b"1e18"),
+    *(b"(day + INTERVAL '400000 days' * 7)", b"(waited * 1e15)", b"(-waited)", b"2147483647"),
 )
 
 
@@ -117,6 +135,39 @@ class CertificateKind:
             assert declared or close(claim[name], value), f"{name} was changed unnoticed"
 
 
+class WatchKind:
+    """States of a watch: what can still be read goes on, and says so in finite numbers."""
+
+    suffix = ".json"
+
+    def __init__(self) -> None:
+        self.model = models.fit("BestAction")
+        self.batches = [models.arrays(seed) for seed in range(7, 11)]
+
+    def make_seeds(self, folder: Path) -> None:
+        watch = outrule.Watch(self.model, run_length=20)
+        (folder / f"new{self.suffix}").write_text(watch.to_json())
+        for day, batch in enumerate(self.batches[:3], 1):
+            watch.update(batch, batch=f"2026-01-{day:02}")
+            (folder / f"{day}{self.suffix}").write_text(watch.to_json())
+
+    def make(self, data: bytes, generator: Generator) -> bytes:
+        return damaged_document(data, generator)
+
+    def use(self, path: Path, base: str) -> None:
+        text = path.read_bytes().decode("utf-8", "replace")
+        watch = outrule.Watch.from_json(text, self.model)
+        assert outrule.Watch.from_json(watch.to_json(), self.model).state == watch.state
+        key = "2026-12-31" if isinstance(watch.state.last, str) else None
+        for status in (watch.status, watch.update(self.batches[3], batch=key)):
+            json.loads(status.to_json(), parse_constant=refuse_constant)
+            str(status)
+
+
+def refuse_constant(word: str) -> None:
+    raise AssertionError(f"{word} in what is shown")
+
+
 class SpecKind:
     """Spec files, on a table."""
 
@@ -155,12 +206,16 @@ class SqlKind:
         if generator.random() < 0.2:
             other = one_of(generator, EXPRESSIONS).encode()
             data = data + one_of(generator, (b" + ", b" AND ", b" OR ", b" = ", b",")) + other
+        if generator.random() < 0.5 and (places := list(NAMES.finditer(data))):
+            place = one_of(generator, places)
+            data = data[: place.start()] + one_of(generator, OPERANDS) + data[place.end() :]
+            return data if generator.random() < 0.5 else self.make(data, generator)
         return damage_text(data, generator)
 
     def use(self, path: Path, base: str) -> None:
         text = path.read_bytes().decode("utf-8", "replace")
         instances = outrule.Instances.from_table(
-            TRIPS, instance="trip", prediction="score", outcome="completed", item="driver"
+            TIMES, instance="trip", prediction="score", outcome="completed", item="driver"
         )
         for rule in (outrule.Reweight("r", text), outrule.Choose("c", text)):
             try:
@@ -201,6 +256,7 @@ class TableKind:
 FILE_KINDS: dict[str, Any] = {
     "model": ModelKind,
     "certificate": CertificateKind,
+    "watch": WatchKind,
     "spec": SpecKind,
     "sql": SqlKind,
     "csv": lambda: TableKind(".csv"),

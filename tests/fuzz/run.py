@@ -21,7 +21,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
-KINDS = ("model", "certificate", "spec", "sql", "csv", "parquet", "arrow", "solver", "fit")
+FILES = ("model", "certificate", "watch", "spec", "sql", "csv", "parquet", "arrow")
+KINDS = (*FILES, "solver", "fit")
 BATCH = 1000  # inputs of a process
 PATIENCE = 900.0  # seconds for one input: the first ones compile, and the machine may be busy
 PATHS = (TESTS, TESTS / "model", TESTS / "problems", TESTS / "kernels", TESTS.parent / "src")

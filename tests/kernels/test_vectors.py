@@ -117,7 +117,7 @@ def test_where_the_vector_code_does_not_compile_its_twins_decide_the_same(tmp_pa
     plain, vector = (
         subprocess.run(
             [sys.executable, "-c", DECIDE, kind],
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / kind)},
+            env=os.environ | ({"NUMBA_CACHE_DIR": str(tmp_path)} if kind == "plain" else {}),
             check=True,
             capture_output=True,
             text=True,

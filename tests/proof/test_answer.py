@@ -207,11 +207,11 @@ def test_a_lower_bound_is_never_rounded_in_our_favour(certificate):
 
 
 def test_a_notebook_shows_the_same_answer(certificate):
-    page = replace(certificate, closest_rule="<b>&")._repr_html_()
+    page = replace(certificate, closest_rule="<b>&\u202e\x1b")._repr_html_()
     answer = Answer(certificate)
     assert page.startswith(f"<b>{answer.question}</b><br>{answer.sentence}")
     assert page.count("<tr>") == 3
-    assert "&lt;b&gt;&amp;" in page
+    assert "&lt;b&gt;&amp;\\u202e\\x1b" in page
     for words in (answer.margin, answer.next_step):
         assert words.replace("'", "&#x27;") in page
 

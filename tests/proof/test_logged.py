@@ -133,7 +133,25 @@ def test_a_certificate_on_a_log_says_what_it_is_and_verifies(calibrator):
     again = outrule.Certificate.from_json(found.to_json())
     assert again == found
     assert "worth about" in str(found)
-    assert outrule.report(outrule.summarise(calibrator, log, found)).startswith("<!doctype html>")
+    page = outrule.report(outrule.summarise(calibrator, log, found))
+    assert f"worth about {found.effective_n:,.0f} instances" in page
+    assert "worth about" not in outrule.report(outrule.summarise(calibrator, full, known))
+
+
+def test_segments_of_a_log_have_bounds_of_their_own_and_verify(calibrator):
+    context = np.random.default_rng(9).integers(N_CONTEXTS, size=4_000)  # as draw has it
+    log, full = draw(4_000, 9, columns={"night": context % 2})
+    found, known = (outrule.certify(calibrator, data, segments=["night"]) for data in (log, full))
+    outrule.verify(found, calibrator, log)
+    assert [segment.name for segment in found.segments] == ["night = 0", "night = 1"]
+    for mine, exact in zip(found.segments, known.segments, strict=True):
+        assert mine.n_instances == exact.n_instances
+        assert mine.gap_lower < exact.gap
+        assert abs(mine.gap - exact.gap) < 0.1
+    content = json.loads(found.to_json())
+    content["segments"][0]["gap_lower"] += 0.01
+    with pytest.raises(outrule.CertificateError, match="gap_lower"):
+        outrule.verify(reseal(content), calibrator, log)
 
 
 @pytest.mark.parametrize(

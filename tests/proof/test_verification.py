@@ -417,15 +417,25 @@ def is_caught(claim, calibrator, hold_out):
 CHANGED = ["best action", "rejection", "clusters and weights", "declared clusters", "isotonic"]
 
 
-@pytest.mark.parametrize("name", [*CHANGED, "continued clusters"])
-def test_every_single_change_is_caught(made, name):
+def missed_changes(made, name, step):
     calibrator, hold_out, certificate = made(name)
     claim = json.loads(certificate.to_json())
     del claim["digest"]
     changes = list(mutants(claim))
     assert len(changes) > 500
-    missed = [what for what, changed in changes if not is_caught(changed, calibrator, hold_out)]
-    assert missed == []
+    # Five is prime to the number of changes of an entry: all kinds and all entries have their turn.
+    return [what for what, new in changes[::step] if not is_caught(new, calibrator, hold_out)]
+
+
+@pytest.mark.parametrize("name", [*CHANGED, "continued clusters"])
+def test_single_changes_are_caught(made, name):
+    assert missed_changes(made, name, step=5) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*CHANGED, "continued clusters"])
+def test_every_single_change_is_caught(made, name):
+    assert missed_changes(made, name, step=1) == []
 
 
 def test_a_count_needed_is_checked_like_the_rest():

@@ -20,16 +20,18 @@ import outrule
 from letter import algorithm_one
 from outrule import ArgumentError, BestAction, DataError, Fixed, Instances
 from outrule.proof.answer import RIVALS
-from outrule.reporting import SECTIONS, report
-from outrule.reporting.charts import Scale
-from outrule.reporting.markup import KEPT, figures
+from outrule.reporting import SECTIONS as ALL, report
+from outrule.reporting.charts import Scale, chart
+from outrule.reporting.markup import figures
 from outrule.reporting.summary import summarise
 from outrule.reporting.training import ROUNDS, thinned
-from outrule.words import harmless
+from outrule.words import KEPT, harmless
 
 EVIL = "<script>alert(1)</script>"
 WORSE = "</script><img src=x onerror=alert(1)>\"'&amp;\u2028"
 VOID = {"meta", "link", "br", "input", "img"}
+
+SECTIONS = [name for name in ALL if name != "segments"]  # none were asked for here
 
 
 class Page(HTMLParser):
@@ -390,6 +392,13 @@ def test_a_scale_holds_its_numbers_in_order_and_marks_round_ones(numbers, most):
     assert len({tick.label for tick in ticks}) == len(ticks)
     for tick in ticks:
         assert -1e-9 <= tick.share <= 1 + 1e-9
+
+
+def test_the_titles_of_a_chart_cannot_turn_round_its_text():
+    scale = Scale(0.0, 1.0)
+    page = chart("a\u202eb", "c\u202ed", ("e\u202ef", "g\u202eh"), (scale, scale), [])
+    assert "\u202e" not in page
+    assert page.count("\\u202e") == 4
 
 
 def test_large_numbers_are_marked_with_a_power_of_ten():

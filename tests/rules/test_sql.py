@@ -767,6 +767,75 @@ def test_the_longest_intervals_do_not_wrap_around_in_a_sum():
     assert value(f"{total} > INTERVAL '1 day'") == [True] * 6
 
 
+FAR = pl.Series([dt.date(9999, 12, 31), dt.date(1, 1, 1), None, *[dt.date(2024, 1, 1)] * 3])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("EXTRACT(YEAR FROM far + INTERVAL '1 day')", [None, 1, None, *[2024] * 3]),
+        ("EXTRACT(YEAR FROM far - INTERVAL '1 day')", [9999, None, None, *[2023] * 3]),
+        ("EXTRACT(DAY FROM far + x * INTERVAL '1 day')", [None, None, None, 1, 3, 4]),
+        ("(far + INTERVAL '1 day')::VARCHAR", [None, "0001-01-02", None, *["2024-01-02"] * 3]),
+        ("far::TIMESTAMP + INTERVAL '24 hours' > at", [None, None, None, *[True] * 3]),
+        ("EXTRACT(YEAR FROM CAST(x * 2e8 AS DATE))", [None, None, None, 1970, None, None]),
+        ("EXTRACT(YEAR FROM TRY_CAST(x * 2e18 AS TIMESTAMP))",
+         [None, None, None, 1970, None, None]),
+        ("CAST(CAST(x * 2e8 AS DATE) AS VARCHAR)", [None, None, None, "1970-01-01", None, None]),
+        ("x * INTERVAL '400000 days' * 50 / INTERVAL '1 day'", [None, None, None, 0.0, 4e7, 6e7]),
+        ("x * INTERVAL '400000 days' * 30 + INTERVAL '400000 days' * 100 < INTERVAL '1 day'",
+         [None, True, None, False, False, False]),
+        ("INTERVAL '400000 days' * -200 - x * INTERVAL '400000 days' * 20 > INTERVAL '1 day'",
+         [None, False, None, False, False, None]),
+        ("TRY_CAST(2147483647 AS DATE) IS NULL", [True] * 6),
+    ],
+)  # fmt: skip
+def test_what_leaves_the_calendar_is_null(text, expected, capfd):
+    assert value(text, table(TABLE.with_columns(far=FAR))) == expected
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("DATE '9999-12-31' + INTERVAL '1 day' > day", "+ is not in the years 1 to 9999, at line"),
+        ("TIMESTAMP '0001-01-01 00:00:00' - INTERVAL '1 second' < at", "- is not in the years 1"),
+        ("CAST(2147483647 AS DATE) > day", "CAST is not in the years 1 to 9999, at line 1"),
+        ("CAST(CAST(9e18 AS TIMESTAMP) AS VARCHAR) = s", "CAST is not in the years 1 to 9999"),
+        ("CAST('+262142-12-31' AS DATE) > day", "CAST is not in the years 1 to 9999"),
+        ("INTERVAL '400000 days' * 251 > at - day", "* is longer than 100,000,000 days, at line"),
+    ],
+)  # fmt: skip
+def test_a_constant_that_leaves_the_calendar_is_refused(text, message, capfd):
+    with refused(f"the result of {message}"):
+        value(text)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pl.Series([2_932_897] * 6, dtype=pl.Int32).cast(pl.Date), "not in the years 1 to 9999"),
+        (pl.Series([2**62] * 6).cast(pl.Datetime("ms")), "not in the years 1 to 9999"),
+        (pl.Series([-(2**62)] * 6).cast(pl.Datetime("us", "UTC")), "not in the years 1 to 9999"),
+        (pl.Series([2**63 - 1] * 6).cast(pl.Duration("us")), "longer than 100,000,000 days"),
+    ],
+)
+def test_a_column_beyond_the_calendar_is_refused(column, message, capfd):
+    frame = TABLE.with_columns(column.alias("z"))
+    with refused(f"rule 'r': column 'z' has a value that is {message}.", DataError):
+        values("z IS NULL", "r", table(frame))
+    assert capfd.readouterr().err == ""
+
+
+def test_dates_of_arrays_do_not_wrap_around():
+    far = np.array(["2024-01-01", "NaT", "586542-02-01"], dtype="M8[s]")
+    assert far.astype("M8[us]")[2] < np.datetime64("2024")  # as NumPy has it
+    with refused("column 'z' has a value that is not in the years 1 to 9999.", DataError):
+        values("z IS NULL", "r", arrays(z=far))
+    assert value("z IS NULL", arrays(z=far[[0, 1, 0]])) == [False, False, True, False, False]
+
+
 # In how many selections
 
 

@@ -332,6 +332,47 @@ def test_a_state_that_was_changed_is_refused(begun, calibrator, change):
         Watch.from_json(tampered(begun.to_json(), change), calibrator)
 
 
+ALARM = {"watched": "rivals", "batch": 1, "since": 1, "name": "first", "better": []}
+MISFITS = {
+    "claims": [
+        lambda c: c["claims"][0]["trust"].__setitem__(0, 800.0),
+        lambda c: c["claims"][0]["doubt"].__setitem__(0, -0.5),
+        lambda c: c["claims"][0]["start"].__setitem__(0, 10**6),
+        lambda c: c["claims"][0]["climb"].pop(),
+        lambda c: c["claims"][0].update(sum=1e300),
+    ],
+    "history": [
+        lambda c: c["history"].reverse(),
+        lambda c: c["history"][0].__setitem__(0, "yesterday"),
+        lambda c: c["history"].pop(),
+    ],
+    "run_length": [lambda c: c.update(run_length=1), lambda c: c.update(margin=-0.1)],
+    "full": [lambda c: c.update(k=None), lambda c: c.update(k=-3)],
+    "n": [lambda c: c.update(n=0), lambda c: c.update(n=10**9)],
+    "weight": [lambda c: c.update(weight=0.0), lambda c: c.update(weight=-1.0)],
+    "predicted": [lambda c: c.update(predicted=1e300), lambda c: c.update(realised=-1e300)],
+    "alarms": [lambda c: c.update(alarms=[ALARM, ALARM])],
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "change"), [(part, one) for part, changes in MISFITS.items() for one in changes]
+)
+def test_a_sealed_state_that_no_watch_writes_is_refused(begun, calibrator, part, change):
+    with pytest.raises(DataError, match=f": {part} does not agree with the rest"):
+        Watch.from_json(reseal(json.loads(tampered(begun.to_json(), change))), calibrator)
+
+
+def test_states_before_the_first_batch_and_alarms_of_strangers_are_refused(begun, calibrator):
+    new = tampered(Watch(calibrator).to_json(), lambda c: c.update(n=7, n_observations=7))
+    with pytest.raises(DataError, match="n does not agree with the rest"):
+        Watch.from_json(reseal(json.loads(new)), calibrator)
+    for alarm in (ALARM | {"name": "nobody"}, ALARM | {"better": ["nobody"]}):
+        text = tampered(begun.to_json(), lambda c, a=alarm: c.update(alarms=[a]))
+        with pytest.raises(DataError, match="an alarm names a rule that does not exist"):
+            Watch.from_json(reseal(json.loads(text)), calibrator)
+
+
 def test_a_state_of_another_format_or_model_is_refused(begun, calibrator):
     text = reseal(tampered(begun.to_json(), lambda c: c.update(format=2)))
     with pytest.raises(DataError, match="has format 2, and this version of outrule reads format 1"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,15 @@ THREAD_PICKS = 1 << 18  # fewer picks are not worth a thread
 Result = TypeVar("Result")
 
 
+class Whole(NamedTuple):
+    """What a part must know of all the data that it is a part of; mostly, it is all of them."""
+
+    n: int
+    total_weight: float
+    bits: int  # residuals are integers in units of span / 2**bits
+    sensitivity: float = np.nan  # how much one observation can change a violation
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """Instances with their outcomes, and all that no patch changes.
@@ -41,10 +50,9 @@ class Part:
     picks: NDArray[Any]
     of_rule: Integers
     weight: Floats
-    bits: int  # residuals are integers in units of span / 2**bits
+    whole: Whole
     movable: Integers  # how far a step moves every item, weighted, times 2**bits; empty: all alike
-    sizes: Floats  # of every rule's test: E|w|, or what the projections leave of its squared norm
-    sensitivity: float  # how much one observation can change a violation
+    marked: Integers  # of every rule's test: the sum of what a step moves, in the same units
 
     @property
     def span(self) -> float:
@@ -52,9 +60,26 @@ class Part:
         low, high = self.instances.value_range
         return high - low
 
-    def mean(self, sums: Any, unit: float) -> Any:
-        """Integer sums over the instances as means in the caller's units."""
-        return sums * (unit / (2.0**self.bits * len(self.layout)))
+    @property
+    def bits(self) -> int:
+        return self.whole.bits
+
+
+class Tally(NamedTuple):
+    """The integer sums of an audit: those of parts add up to those of the whole."""
+
+    sums: Integers  # of the residuals that every rule's decisions mark
+    own: int  # the same for the optimiser's decisions
+    own_marked: int  # what a step on these would move
+    squares: int
+
+    def plus(self, more: Tally) -> Tally:
+        return Tally(
+            self.sums + more.sums,
+            self.own + more.own,
+            self.own_marked + more.own_marked,
+            self.squares + more.squares,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +93,14 @@ class Audit:
     n: int
     sensitivity: float
     reach: float = np.inf  # no violation can be larger
+    n_tests: int | None = None  # of the whole; after them come as many for every segment
+    scale: Floats | None = None  # of the tolerance of every test; None: 1
+
+    def place(self, row: int) -> tuple[int, int]:
+        """The number of a row's test, and of its segment, -1 for the whole."""
+        block = self.n_tests or len(self.violations)
+        test = row % block
+        return (OPTIMISER if test == block - 1 else test), row // block - 1
 
 
 def prepare(instances: Instances, problem: Problem, rules: Sequence[Rule]) -> Part:
@@ -78,49 +111,77 @@ def prepare(instances: Instances, problem: Problem, rules: Sequence[Rule]) -> Pa
     return part_of(instances, layout, *distinct(decide_all(rules, instances, problem, layout)))
 
 
-def part_of(instances: Instances, layout: Layout, picks: NDArray[Any], of_rule: Integers) -> Part:
-    """The same as :func:`prepare`, from the decisions of the rules."""
+def part_of(
+    instances: Instances,
+    layout: Layout,
+    picks: NDArray[Any],
+    of_rule: Integers,
+    whole: Whole | None = None,
+) -> Part:
+    """The same as :func:`prepare`, from the decisions of the rules; of some data, or of all."""
     outcome = instances.require_observed("DecisionCalibrator.fit")
     if instances.propensity is not None:  # what is not observed has no weight
         outcome = np.where(instances.observed, outcome, instances.prediction)
-    weight, n, sizes_of_offers = instances.normalised_weight(), len(layout), np.diff(layout.offsets)
-    largest_sum = _largest_sum(outcome, weight, sizes_of_offers, instances.value_range)
+    whole = whole or whole_of(instances, layout, outcome)
+    weight = instances.normalised_weight(whole.n, whole.total_weight)
+    if instances.weight is None and "frozen" not in layout.per_item:
+        movable = np.empty(0, dtype=np.int64)  # all the same
+        none = np.iinfo(picks.dtype).max
+        counts = run_on_rules(picks, lambda r: np.count_nonzero(picks[r] != none, axis=(1, 2)))
+        marked = np.concatenate(counts) << whole.bits
+    else:
+        share, frozen, sizes = weight, layout.per_item.get("frozen"), np.diff(layout.offsets)
+        if frozen is not None:
+            # On the simplex of c classes, the projection keeps 1 - 1/c of a step (squared norm).
+            n_classes = sizes - count_marks(frozen, layout.offsets)
+            share = weight * (1 - 1 / np.maximum(n_classes, 1))
+        movable = np.repeat(np.rint(share * 2.0**whole.bits).astype(np.int64), sizes)
+        if frozen is not None:
+            movable[frozen] = 0
+        marked = sum_over(movable, layout, picks)
+    fixed = (instances, outcome, layout, picks, of_rule, weight, whole, movable)
+    return Part(*fixed, np.asarray(marked)[of_rule])
+
+
+def whole_of(instances: Instances, layout: Layout, outcome: Floats) -> Whole:
+    """What a part knows that is all of the data."""
+    instances.normalised_weight()  # raises where all weights are zero
+    n, total = len(layout), instances.total_weight()
+    largest: float = n * int(np.diff(layout.offsets).max())
+    if is_outside(outcome, instances.value_range):
+        largest = farthest_sum(instances, outcome, n, total)
+    _, sensitivity = reach_and_sensitivity(instances, layout)
+    return Whole(n, total, bits_for(largest), sensitivity)
+
+
+def is_outside(outcome: Floats, value_range: tuple[float, float]) -> bool:
+    """Whether estimates of outcomes are outside of the range; else no sum exceeds the items."""
+    low, high = value_range
+    return not (low <= outcome.min() and outcome.max() <= high)
+
+
+def bits_for(largest_sum: float) -> int:
+    """How many bits a residual can have so that no sum overflows."""
     bits = min(44, 62 - int(np.ceil(np.log2(largest_sum + 1))))
     if bits < LEAST_BITS:
         raise DataError(
             "some observed items have such small propensities that sums lose their digits: leave "
             "out their instances, or explore more."
         )
-    if instances.weight is None and "frozen" not in layout.per_item:
-        movable = np.empty(0, dtype=np.int64)  # all the same
-        none = np.iinfo(picks.dtype).max
-        counts = run_on_rules(picks, lambda r: np.count_nonzero(picks[r] != none, axis=(1, 2)))
-        sizes = np.concatenate(counts) / n
-    else:
-        share, frozen = weight, layout.per_item.get("frozen")
-        if frozen is not None:
-            # On the simplex of c classes, the projection keeps 1 - 1/c of a step (squared norm).
-            n_classes = sizes_of_offers - count_marks(frozen, layout.offsets)
-            share = weight * (1 - 1 / np.maximum(n_classes, 1))
-        movable = np.repeat(np.rint(share * 2.0**bits).astype(np.int64), sizes_of_offers)
-        if frozen is not None:
-            movable[frozen] = 0
-        sizes = sum_over(movable, layout, picks) / (2.0**bits * n)
-    _, sensitivity = reach_and_sensitivity(instances, layout)
-    fixed = (instances, outcome, layout, picks, of_rule, weight, bits, movable)
-    return Part(*fixed, np.asarray(sizes)[of_rule], sensitivity)
+    return bits
 
 
-def _largest_sum(
-    outcome: Floats, weight: Floats, sizes: Integers, ends: tuple[float, float]
-) -> float:
-    """What no sum of residuals or of their squares exceeds, in units of the value range."""
-    low, high = ends
-    if low <= outcome.min() and outcome.max() <= high:
-        return len(sizes) * int(sizes.max())
-    # Estimates of outcomes lie outside: four times, because values are in other units than sums.
+def farthest_sum(instances: Instances, outcome: Floats, n: int, total_weight: float) -> float:
+    """What no sum of residuals or of their squares exceeds, in units of the value range.
+
+    It is a sum of whole numbers: the same for any order or cut of the instances.
+    """
+    low, high = instances.value_range
     farthest = np.abs(outcome - (low + high) / 2) / (high - low) + 0.5
-    return 4 * float((np.repeat(weight, sizes) * np.maximum(farthest, 1) ** 2).sum())
+    squares = np.add.reduceat(np.maximum(farthest, 1) ** 2, instances.offsets[:-1])
+    # Four times, because values are in other units than sums.
+    shares = 1024 * squares * instances.normalised_weight(n, total_weight)
+    return float(np.ceil(shares).sum()) / 256
 
 
 def reach_and_sensitivity(instances: Instances, layout: Layout) -> tuple[float, float]:
@@ -180,7 +241,15 @@ def audit_of(
     part: Part, residual: Integers, sums: Integers, squares: int, optimiser: Picks
 ) -> Audit:
     """The audit, from sums of integer residuals over the distinct decisions of the rules."""
-    n, span = len(part.layout), part.span
+    tally, own = tally_of(part, residual, sums, squares, optimiser)
+    return read_tally(tally, part.marked, part.whole, part.layout.k, part.span, own)
+
+
+def tally_of(
+    part: Part, residual: Integers, sums: Integers, squares: int, optimiser: Picks
+) -> tuple[Tally, NDArray[Any]]:
+    """The sums of an audit, and the optimiser's decisions as small numbers (k, n)."""
+    n = len(part.layout)
     own = np.empty((part.layout.k, n), dtype=part.picks.dtype)
     pieces = threads.spans(THREAD_PICKS // 8, n)
 
@@ -190,15 +259,22 @@ def audit_of(
 
     totals = threads.run(look, len(pieces))
     total, moved = (sum(int(one[k]) for one in totals) for k in (0, 1))
-    unit = 2.0**part.bits * n
+    return Tally(sums[part.of_rule], total, moved, squares), own
+
+
+def read_tally(
+    tally: Tally, marked: Integers, whole: Whole, k: int, span: float, optimiser: NDArray[Any]
+) -> Audit:
+    """The audit of all the data, from their sums."""
+    unit = 2.0**whole.bits * whole.n
     return Audit(
-        violations=part.mean(np.append(sums[part.of_rule], total), span),
-        sizes=np.append(part.sizes, moved / unit),
-        squared_error=squares * span**2 / unit,
-        optimiser=own,
-        n=n,
-        sensitivity=part.sensitivity,
-        reach=part.layout.k * span,
+        violations=np.append(tally.sums, tally.own) * (span / unit),
+        sizes=np.append(marked, tally.own_marked) / unit,
+        squared_error=tally.squares * span**2 / unit,
+        optimiser=optimiser,
+        n=whole.n,
+        sensitivity=whole.sensitivity,
+        reach=k * span,
     )
 
 
@@ -211,15 +287,24 @@ def residuals(part: Part, prediction: Floats, unit: float | None = None) -> tupl
 
 def squared_error(part: Part, prediction: Floats) -> float:
     """``E||p - y||^2`` in the caller's units, the same bits as in the audit."""
-    return residuals(part, prediction)[1] * part.span**2 / (2.0**part.bits * len(part.layout))
+    return residuals(part, prediction)[1] * part.span**2 / (2.0**part.bits * part.whole.n)
 
 
 def rule_values(part: Part) -> Floats:
     """The mean value of every rule's decisions, shape (n_rules,)."""
+    return read_values(value_sums(part), part.whole, part.instances.value_range)
+
+
+def value_sums(part: Part) -> Integers:
+    """The integer sums that :func:`read_values` turns into the values of the rules."""
     largest = max(map(abs, part.instances.value_range))
     values, _ = residuals(part, np.zeros_like(part.outcome), largest)
-    sums = sum_over(values, part.layout, part.picks)
-    return np.asarray(part.mean(sums[part.of_rule], largest))
+    return np.asarray(sum_over(values, part.layout, part.picks)[part.of_rule])
+
+
+def read_values(sums: Integers, whole: Whole, value_range: tuple[float, float]) -> Floats:
+    """The mean value of every rule on all the data."""
+    return np.asarray(sums * (max(map(abs, value_range)) / (2.0**whole.bits * whole.n)))
 
 
 def sum_over(values: Integers, layout: Layout, picks: NDArray[Any]) -> Integers:

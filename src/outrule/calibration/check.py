@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outrule import theory
-from outrule.calibration.audit import OPTIMISER, Audit
+from outrule.calibration.audit import Audit
 from outrule.data.checks import check_range
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number
@@ -26,6 +26,7 @@ class Flagged(NamedTuple):
     test: int
     violation: float
     size: float
+    segment: int = -1  # the whole
 
 
 class Check(ABC):
@@ -54,15 +55,16 @@ class Check(ABC):
 def flag_largest(audit: Audit, threshold: float) -> Flagged | None:
     """The test of largest violation, the first of equals, if it is above the threshold."""
     # A test that marks nothing a patch can move cannot be patched.
-    row = int(np.argmax(np.where(audit.sizes > 0, np.abs(audit.violations), 0.0)))
-    violation = float(audit.violations[row])
-    if not abs(violation) > threshold:
+    sought = np.where(audit.sizes > 0, np.abs(audit.violations), 0.0)
+    if audit.scale is not None:
+        # A test inside a segment lowers the squared error by about violation^2 / share.
+        sought = np.where(sought > threshold * audit.scale, sought / np.sqrt(audit.scale), 0.0)
+        threshold = 0.0
+    row = int(np.argmax(sought))
+    if not sought[row] > threshold:
         return None
-    return Flagged(_test(audit, row), violation, float(audit.sizes[row]))
-
-
-def _test(audit: Audit, row: int) -> int:
-    return OPTIMISER if row == len(audit.violations) - 1 else row
+    test, segment = audit.place(row)
+    return Flagged(test, float(audit.violations[row]), float(audit.sizes[row]), segment)
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,7 @@ class PrivateReuse(Check):
             return None
         violation = min(max(violation, -audit.reach), audit.reach)
         # The mean size of the mark would be one more look at the data; k bounds it.
-        return Flagged(_test(audit, drawn), violation, float(k))
+        return Flagged(audit.place(drawn)[0], violation, float(k))
 
 
 @dataclass(frozen=True)

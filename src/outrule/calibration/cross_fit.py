@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrule import kernels, threads
+from outrule import kernels, progress, threads
 from outrule.calibration.audit import OPTIMISER, Part
 from outrule.calibration.curves import CurvePatch, Member, mean
 from outrule.calibration.isotonic import Isotonic, seen_weight, select
@@ -29,12 +29,12 @@ MOST_PICKS = 1 << 24  # decisions that are read to pick a test; of more, some bl
 class CrossFit:
     """Boost by curves on half of the data, stop on the other half, and average: the default start.
 
-    The data are cut into folds. For each way to leave out half of the folds, and from each of two
-    starts (the predictions, and their isotonic regression on the rest), a member is boosted on the
-    rest: the test that promises the largest fall of the squared error gets a curve, the isotonic
-    regression of outcomes on predictions over the items it marks. It stops when the squared error
-    of what is left out no longer falls, and goes back to where that was lowest. The tests are those
-    of the loop that follows. Where only some outcomes are observed, each counts 1 / propensity.
+    The data are cut into folds. For each way to leave out half of the folds a member is boosted on
+    the rest, from the predictions or from their isotonic regression on the rest: the test that
+    promises the largest fall of the squared error gets a curve, the isotonic regression of outcomes
+    on predictions over the items it marks. It stops when the squared error of what is left out no
+    longer falls, and goes back to where that was lowest. The tests are those of the loop that
+    follows. Where only some outcomes are observed, each counts 1 / propensity.
 
     In ``fit`` an instance starts from the mean of the members that have not seen it, which are half
     of them; new instances start from the mean of all, which is only a little smoother. ``predict``
@@ -44,8 +44,8 @@ class CrossFit:
     Parameters
     ----------
     folds : int in [2, 6]
-        By cluster where there are clusters; fewer, where there are fewer of them. Four give 12
-        members.
+        By cluster where there are clusters; fewer, where there are fewer of them. Four give six
+        members; fewer than four give each way both starts.
     bins : int in [1, 255]
         A curve has at most so many points, each the mean of equally many marked items.
     least : int
@@ -87,37 +87,46 @@ class CrossFit:
         """
         stays = part.layout.per_item.get("frozen")
         seen = seen_weight(part.instances, stays)
-        halves = _halves(fold, part.weight if seen is None else seen)
-        if not halves:  # nothing can be left out
+        tasks = _tasks(fold, part.weight if seen is None else seen)
+        if not tasks:  # nothing can be left out
             return (Member(),), given
         sample = _sample_marks(part, generator)
+        done = progress.counter("part of the start", len(tasks))
 
         def boost(task: int) -> tuple[Member, Floats]:
-            left_out, start, first = halves[task // 2], None, given
-            if task % 2:
+            (left_out, smoothed), start, first = tasks[task], None, given
+            if smoothed:
                 start = Isotonic().fit(*select(part.instances, ~left_out, stays))
                 first = start.apply(part.instances, stays)
             patches, best = _Boosting(self, part, problem, first, left_out, sample).run()
+            done()
             return Member(start, patches), best
 
         # A function of the caller's is not called from other threads.
         with threads.using(threads.n_threads() if problem.threaded else 1):
-            found = threads.run(boost, 2 * len(halves))
+            found = threads.run(boost, len(tasks))
         total, count = np.zeros(len(part.outcome)), np.zeros(len(part.outcome))
-        for task, (_, best) in enumerate(found):
-            outside = halves[task // 2][part.instances.instance]
+        for (left_out, _), (_, best) in zip(tasks, found, strict=True):
+            outside = left_out[part.instances.instance]
             total[outside] += best
             count[outside] += 1.0
         members = tuple(member for member, _ in found)
         return members, mean(total, count, part.instances, stays)
 
 
-def _halves(fold: Integers, weight: Floats) -> list[Booleans]:
-    """Which instances each member leaves out: half of the folds, in all ways that leave weight."""
+def _tasks(fold: Integers, weight: Floats) -> list[tuple[Booleans, bool]]:
+    """Which instances each member leaves out, and whether it starts from isotonic regression.
+
+    Half of the folds are left out, in all ways that leave weight. From four folds on the sum of
+    their numbers is odd for some ways and even for others, whichever fold is among them.
+    """
     n_folds = int(fold.max()) + 1
-    ways = combinations(range(n_folds), max(n_folds // 2, 1))
-    found = (np.isin(fold, way) for way in ways)
-    return [left_out for left_out in found if weight[left_out].any() and weight[~left_out].any()]
+    ways = list(combinations(range(n_folds), max(n_folds // 2, 1)))
+    starts = [(sum(way) % 2 == 1,) if n_folds > 3 else (False, True) for way in ways]
+    found = [
+        (np.isin(fold, way), odd) for way, odds in zip(ways, starts, strict=True) for odd in odds
+    ]
+    return [(out, odd) for out, odd in found if weight[out].any() and weight[~out].any()]
 
 
 class _Boosting:

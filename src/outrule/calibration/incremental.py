@@ -9,6 +9,7 @@ ones by the rounding of the steps, so that the last word belongs to an audit of 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,17 @@ from outrule.calibration.audit import (
     OPTIMISER,
     Audit,
     Part,
+    Tally,
     audit_of,
     residuals,
     run_on_rules,
     sum_over,
+    tally_of,
 )
-from outrule.calibration.patches import THREAD_INSTANCES, Patch
+from outrule.calibration.patches import THREAD_INSTANCES, AnyPatch
 from outrule.problems.contract import Problem
 from outrule.problems.one_item import BestAction
-from outrule.types import Floats, Integers
+from outrule.types import Floats, Integers, Picks
 
 RECOUNT_SHARE = 16  # if more than one in so many decisions differs, counting anew is cheaper
 UNEVEN_SHARE = 64  # a step is tracked if it is off by less than one in so many of itself
@@ -41,14 +44,15 @@ def rounding(part: Part) -> float:
 class BestActions:
     """The best action of every instance, searched again only where it may have changed."""
 
-    def __init__(self, part: Part, prediction: Floats):
+    def __init__(self, part: Part, prediction: Floats, known: tuple[Picks, Floats] | None = None):
         n = len(part.layout)
         self.prediction, self.offsets = prediction, part.layout.offsets
-        self.picks, self.margin = np.empty((n, 1), dtype=np.int32), np.empty(n)
         # More than rounding adds to a step and a difference, so that the margins kept are too
         # small rather than too large, for any number of steps.
         self.slack = 4 * rounding(part)
-        self._search(np.arange(n))
+        self.picks, self.margin = known or (np.empty((n, 1), dtype=np.int32), np.empty(n))
+        if known is None:
+            self._search(np.arange(n))
 
     def update(self, chosen: NDArray[Any], step: float) -> None:
         """Follow a step that the predictions of these items have just made."""
@@ -67,14 +71,44 @@ class BestActions:
         threads.run(search, len(pieces))
 
 
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """What is kept from round to round beside the predictions."""
+
+    arrays: dict[str, NDArray[Any]]  # residual; best, margin: the best actions; own: as below
+    squares: int
+    sums: Integers  # of the residuals of every distinct decision
+    exact: bool  # no patch since the residuals were computed
+    shared: dict[int, Integers]
+
+
 class IncrementalAudit:
     """The state of a run over the same data; for predictions in a box and equal weights."""
 
-    def __init__(self, part: Part, prediction: Floats, problem: Problem):
+    def __init__(
+        self, part: Part, prediction: Floats, problem: Problem, kept: Ledger | None = None
+    ):
         self.part, self.prediction, self.problem = part, prediction, problem
         self.shared: dict[int, Integers] = {}  # by test, items shared with every rule
         self.own: NDArray[Any] | None = None  # the optimiser's decisions when it was last counted
-        self.refresh()
+        if kept is None:
+            self.refresh()
+            return
+        arrays, self.best = kept.arrays, None
+        if "best" in arrays:
+            self.best = BestActions(part, prediction, (arrays["best"], arrays["margin"]))
+        self.residual, self.squares, self.sums = arrays["residual"], kept.squares, kept.sums
+        self.exact, self.shared, self.own = kept.exact, kept.shared, arrays.get("own")
+
+    @property
+    def ledger(self) -> Ledger:
+        """What another audit of the same part can go on with."""
+        arrays: dict[str, NDArray[Any]] = {"residual": self.residual}
+        if self.best is not None:
+            arrays |= {"best": self.best.picks, "margin": self.best.margin}
+        if self.own is not None:
+            arrays["own"] = self.own
+        return Ledger(arrays, self.squares, self.sums, self.exact, self.shared)
 
     def refresh(self) -> None:
         """Compute anew what is kept from round to round, which steps move by rounded amounts."""
@@ -86,17 +120,22 @@ class IncrementalAudit:
 
     def audit(self) -> Audit:
         """The audit of the current predictions."""
-        if self.best is not None:
-            optimiser = self.best.picks
-        else:
-            optimiser = self.problem.pick_on_threads(self.prediction, self.part.layout)
-        return audit_of(self.part, self.residual, self.sums, self.squares, optimiser)
+        return audit_of(self.part, self.residual, self.sums, self.squares, self._optimiser())
 
-    def apply(self, patch: Patch, found: Audit) -> None:
-        """Patch the predictions and update the sums."""
+    def tally(self) -> tuple[Tally, NDArray[Any]]:
+        """Its sums, and the optimiser's decisions."""
+        return tally_of(self.part, self.residual, self.sums, self.squares, self._optimiser())
+
+    def _optimiser(self) -> Picks:
+        if self.best is not None:
+            return self.best.picks
+        return self.problem.pick_on_threads(self.prediction, self.part.layout)
+
+    def apply(self, patch: AnyPatch, optimiser: NDArray[Any]) -> None:
+        """Patch the predictions and update the sums; ``optimiser`` decided on them as they are."""
         part = self.part
         row = OPTIMISER if patch.test == OPTIMISER else int(part.of_rule[patch.test])
-        chosen = found.optimiser if row == OPTIMISER else part.picks[row]
+        chosen = optimiser if row == OPTIMISER else part.picks[row]
         steps = patch.step / part.span * 2.0**part.bits
         integer_step = int(np.rint(steps))
         off = abs(steps - integer_step) + rounding(part) / part.span * 2.0**part.bits

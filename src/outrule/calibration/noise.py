@@ -21,11 +21,17 @@ def supported_tolerance(part: Part, prediction: Floats, problem: Problem) -> flo
 
     So what is printed of it is what was used, and the last bits of a sum do not matter.
     """
-    noise = NOISE * float(standard_errors(part, prediction, problem).max()) / part.span
+    errors = standard_errors(part, prediction, problem)
+    return tolerance_for(errors, int(np.count_nonzero(part.weight)), part.layout.k, part.span)
+
+
+def tolerance_for(errors: Floats, n: int, k: int, span: float) -> float:
+    """The same from the standard errors of n instances with a weight."""
+    noise = NOISE * float(errors.max()) / span
     # One more instance can move a mean by so much, even where outcomes have shown no noise.
-    least = 2 / np.count_nonzero(part.weight)
+    least = 2 / n
     # No violation is above k: a single observation supports no patch.
-    return part.span * min(round_up(max(noise, least)), part.layout.k)
+    return span * min(round_up(max(noise, least)), k)
 
 
 def standard_errors(part: Part, prediction: Floats, problem: Problem) -> Floats:
@@ -48,9 +54,22 @@ def _errors(part: Part, residual: Integers, picks: NDArray[Any], violations: Flo
     n, cluster = len(part.layout), part.instances.cluster
     group = np.arange(n) if cluster is None else np.unique(cluster, return_inverse=True)[1]
     weight = np.asarray(np.bincount(group, weights=part.weight), dtype=np.float64)
-    n_observations = np.count_nonzero(weight)
+    n_observations = int(np.count_nonzero(weight))
     if n_observations == 1:
         return np.full(len(picks), np.inf)
+    squares = squares_of(part, residual, picks, violations, group, weight)
+    return errors_for(squares, n_observations, part.span / 2.0**part.bits / n)
+
+
+def squares_of(
+    part: Part,
+    residual: Integers,
+    picks: NDArray[Any],
+    violations: Floats,
+    group: Integers,
+    weight: Floats,
+) -> Floats:
+    """How the sums over groups of instances vary about these violations: sums of squares."""
     unit, squares = part.span / 2.0**part.bits, np.empty(len(picks))
 
     def add(rows: slice) -> None:
@@ -58,5 +77,10 @@ def _errors(part: Part, residual: Integers, picks: NDArray[Any], violations: Flo
         kernels.tally.squares_over_picks(*given, violations[rows] / unit, squares[rows])
 
     run_on_rules(picks, add)
+    return squares
+
+
+def errors_for(squares: Floats, n_observations: int, unit: float) -> Floats:
+    """Standard errors of means, from sums of squares in units of ``unit`` times the number."""
     corrected = squares * (n_observations / (n_observations - 1))
-    return np.asarray(np.sqrt(corrected) * (unit / n))
+    return np.asarray(np.sqrt(corrected) * unit)

@@ -32,6 +32,26 @@ class Patch(NamedTuple):
     test: int
     step: float
 
+    @property
+    def segment(self) -> int:
+        """It moves the instances of the whole, which has the number -1."""
+        return -1
+
+
+class SegmentPatch(NamedTuple):
+    """A patch that moves only the instances of one segment of the model, given by its number."""
+
+    test: int
+    step: float
+    segment: int
+
+
+AnyPatch = Patch | SegmentPatch
+
+
+def make_patch(test: int, step: float, segment: int) -> AnyPatch:
+    return Patch(test, step) if segment < 0 else SegmentPatch(test, step, segment)
+
 
 class Decided(NamedTuple):
     """Instances to patch: the decisions of the rules on them, and where predictions may move."""
@@ -43,7 +63,7 @@ class Decided(NamedTuple):
 
 
 def patch_columns(
-    patches: Sequence[Patch], number: Integers | Mapping[int, int]
+    patches: Sequence[AnyPatch], number: Integers | Mapping[int, int]
 ) -> tuple[Integers, Floats]:
     """The patches as two columns: rules numbered as decisions are (-1 the optimiser), and steps."""
     order = [p.test if p.test == OPTIMISER else number[p.test] for p in patches]
@@ -110,7 +130,7 @@ def _move(prediction: Floats, order: Integers, steps: Floats, decided: Decided, 
 
 
 def replay(
-    patches: Sequence[Patch],
+    patches: Sequence[AnyPatch],
     rules: Sequence[Rule],
     problem: Problem,
     instances: Instances,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
@@ -11,8 +14,10 @@ from outrule.calibration.audit import Audit, Part, audit, prepare, rule_values, 
 from outrule.calibration.check import Check, FixedStep, FreshBatches, Reuse, Step
 from outrule.calibration.incremental import IncrementalAudit
 from outrule.calibration.noise import supported_tolerance
-from outrule.calibration.patches import Decided, Patch, apply_patches, first_point, patch_columns
+from outrule.calibration.patches import AnyPatch, Decided, apply_patches, first_point, patch_columns
+from outrule.calibration.segmented import Blocks, cut_part, segment_tolerances
 from outrule.data.instances import Instances
+from outrule.data.segments import Segmentation
 from outrule.errors import DataError, refuse_argument
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
@@ -30,7 +35,7 @@ class SameData:
         quick = audited and not problem.simplex and part.instances.weight is None
         self.incremental = IncrementalAudit(part, self.prediction, problem) if quick else None
 
-    def next_audit(self, patches: Sequence[Patch]) -> Audit | None:
+    def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None:
         """The audit of the next round, after these patches; None when the data is used up."""
         if self.incremental is not None:
             return self.incremental.audit()
@@ -43,16 +48,20 @@ class SameData:
         self.incremental.refresh()
         return self.incremental.audit()
 
-    def apply(self, patch: Patch, found: Audit) -> None:
+    def apply(self, patch: AnyPatch, found: Audit) -> None:
         """Apply a new patch, which this audit led to."""
         if self.incremental is not None:
-            self.incremental.apply(patch, found)
+            self.incremental.apply(patch, found.optimiser)
         else:
             self.replay([patch])
 
-    def replay(self, patches: Sequence[Patch]) -> None:
+    def replay(self, patches: Sequence[AnyPatch]) -> None:
         """Apply patches that were found on other data."""
         _replay(patches, self.prediction, self.part, self.problem)
+
+    def squared_error(self) -> float:
+        """That of the current predictions."""
+        return squared_error(self.part, self.prediction)
 
     def values(self) -> Floats:
         """The mean value of every rule on the data seen so far."""
@@ -64,20 +73,92 @@ class SameData:
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
         """Rounds after which the loop has stopped by itself."""
-        fixed = isinstance(step, FixedStep)
-        if fixed and check.alert <= 0.25:  # then a fixed step may raise the squared error
-            expected = f"given for FixedStep at alert {check.alert:g}"
-            raise refuse_argument(None, "max_rounds", "DecisionCalibrator", expected)
-        # The theory is in units of the value range.
-        error = squared_error(self.part, self.prediction) / self.part.span**2
+        span = self.part.span
         # Where outcomes are estimates their noise is in it, which no patch can take away.
-        offers = np.diff(self.part.layout.offsets)
-        error = min(error, float(np.average(offers, weights=self.part.weight)))
-        tau, k = tolerance / self.part.span, self.part.layout.k
-        # On the loop's own data a flagged test has at least the alert's violation, so the bound
-        # holds; one more round is needed to see that nothing is flagged.
-        bound = theory.rounds if fixed else theory.rounds_line_search
-        return 1 + bound(squared_error=error, k=k, tolerance=tau, alert=check.alert)
+        offers = np.average(np.diff(self.part.layout.offsets), weights=self.part.weight)
+        error = min(self.squared_error() / span**2, float(offers))
+        return rounds_for(check, step, tolerance / span, error, self.part.layout.k)
+
+
+def rounds_for(check: Check, step: Step, tolerance: float, error: float, k: int) -> int:
+    """Rounds after which the loop has stopped by itself; all in units of the value range."""
+    fixed = isinstance(step, FixedStep)
+    if fixed and check.alert <= 0.25:  # then a fixed step may raise the squared error
+        expected = f"given for FixedStep at alert {check.alert:g}"
+        raise refuse_argument(None, "max_rounds", "DecisionCalibrator", expected)
+    # On the loop's own data a flagged test has at least the alert's violation, so the bound
+    # holds; one more round is needed to see that nothing is flagged.
+    bound = theory.rounds if fixed else theory.rounds_line_search
+    return 1 + bound(squared_error=error, k=k, tolerance=tolerance, alert=check.alert)
+
+
+class CellData(SameData):
+    """The same instances every round, cut into cells: see :mod:`outrule.calibration.segmented`."""
+
+    def __init__(
+        self,
+        part: Part,
+        start: Floats,
+        problem: Problem,
+        segmentation: Segmentation,
+        tolerance: float = math.nan,
+        *,
+        audited: bool = True,
+    ):
+        self.part, self.problem, self.tolerance = part, problem, tolerance
+        self.weight = part.instances.total_weight()
+        self.blocks = Blocks.of(part.instances, segmentation)
+        self.data = [
+            SameData(cut_part(part, cell.rows), start[cell.flat], problem, audited=audited)
+            for cell in self.blocks.cells
+        ]
+        self.found = list[Audit]()
+
+    def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None:
+        found = [one.next_audit(patches) for one in self.data]
+        self.found = [audit for audit in found if audit is not None]
+        return self.blocks.join(self.found, self.tolerance)
+
+    def audit_afresh(self) -> Audit | None:
+        found = [one.audit_afresh() for one in self.data]
+        if not any(found):
+            return None
+        self.found = [new or old for new, old in zip(found, self.found, strict=True)]
+        return self.blocks.join(self.found, self.tolerance)
+
+    def apply(self, patch: AnyPatch, found: Audit) -> None:
+        for cell, one, seen in zip(self.blocks.cells, self.data, self.found, strict=True):
+            if cell.own([patch]):
+                one.apply(patch, seen)
+
+    def replay(self, patches: Sequence[AnyPatch]) -> None:
+        for cell, one in zip(self.blocks.cells, self.data, strict=True):
+            one.replay(cell.own(patches))
+
+    def supported_tolerance(self) -> float:
+        return supported_tolerance(self.part, self._prediction(), self.problem)
+
+    def tolerate(self, tolerance: float, *, noisy: bool) -> Segmentation:
+        """Set what is tolerated, in segments not less than their noise if that is asked for."""
+        given = (self.part, self._prediction(), self.problem) if noisy else None
+        found = segment_tolerances(self.blocks.segmentation, tolerance, given)
+        self.blocks, self.tolerance = replace(self.blocks, segmentation=found), tolerance
+        return found
+
+    def _prediction(self) -> Floats:
+        """That of all cells, in the order of the data."""
+        prediction = self.part.instances.prediction.copy()  # what has no weight stays
+        for cell, one in zip(self.blocks.cells, self.data, strict=True):
+            prediction[cell.flat] = one.prediction
+        return prediction
+
+    def squared_error(self) -> float:
+        return float(self.blocks.mean([one.squared_error() for one in self.data]))
+
+    def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
+        # A violation of tau times the share takes so much less off the squared error.
+        least = min([1.0, *(segment.share for segment in self.blocks.segmentation.segments)])
+        return 1 + math.ceil((super().enough_rounds(check, step, tolerance) - 1) / least)
 
 
 class FreshData:
@@ -93,21 +174,29 @@ class FreshData:
         problem: Problem,
         rules: Sequence[Rule],
         size: int,
+        segmentation: Segmentation | None = None,
+        tolerance: float = math.nan,
     ):
+        self.segmentation, self.tolerance = segmentation, tolerance
         self.instances, self.start, self.problem, self.rules = instances, start, problem, rules
         self.size, self.position = size, 0
         self.sums, self.weight = np.zeros(len(rules)), 0.0
 
-    def next_audit(self, patches: Sequence[Patch]) -> Audit | None:
+    def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None:
         first, last = self.position, self.position + self.size
         if last > len(self.instances):
             return None
         self.position = last
         part, prediction = self._batch(first, last)
-        _replay(patches, prediction, part, self.problem)
         weight = part.instances.total_weight()
         self.sums += weight * rule_values(part)
         self.weight += weight
+        if self.segmentation is not None:
+            cut = (self.segmentation, self.tolerance)
+            cells = CellData(part, prediction, self.problem, *cut, audited=False)
+            cells.replay(patches)
+            return cells.next_audit(patches)
+        _replay(patches, prediction, part, self.problem)
         return audit(part, prediction, self.problem)
 
     def _batch(self, first: int, last: int) -> tuple[Part, Floats]:
@@ -119,7 +208,7 @@ class FreshData:
     def audit_afresh(self) -> Audit | None:
         return None
 
-    def apply(self, patch: Patch, found: Audit) -> None:
+    def apply(self, patch: AnyPatch, found: Audit) -> None:
         """It is replayed on the next batch."""
 
     def values(self) -> Floats:
@@ -129,14 +218,32 @@ class FreshData:
         """By the noise of one batch, the first."""
         return supported_tolerance(*self._batch(0, self.size), self.problem)
 
+    def tolerate(self, tolerance: float, *, noisy: bool) -> Segmentation:
+        """Set what is tolerated, by the noise of the first batch if that is asked for."""
+        assert self.segmentation is not None
+        first = CellData(*self._batch(0, self.size), self.problem, self.segmentation, audited=False)
+        self.segmentation = first.tolerate(tolerance, noisy=noisy)
+        self.tolerance = tolerance
+        return self.segmentation
+
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
         return 1 + len(self.instances) // self.size
 
 
-Source = SameData | FreshData
+class Source(Protocol):
+    """What the loop asks of its data: see :class:`SameData`."""
+
+    @property
+    def weight(self) -> float: ...
+    def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None: ...
+    def audit_afresh(self) -> Audit | None: ...
+    def apply(self, patch: AnyPatch, found: Audit) -> None: ...
+    def values(self) -> Floats: ...
+    def supported_tolerance(self) -> float: ...
+    def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int: ...
 
 
-def _replay(patches: Sequence[Patch], prediction: Floats, part: Part, problem: Problem) -> None:
+def _replay(patches: Sequence[AnyPatch], prediction: Floats, part: Part, problem: Problem) -> None:
     decided = Decided(problem, part.layout, part.picks, part.instances.value_range)
     apply_patches(prediction, *patch_columns(patches, part.of_rule), decided)
 
@@ -146,13 +253,13 @@ class Validation:
 
     def __init__(self, data: SameData, patience: int):
         self.data, self.patience, self.length, self.best_length = data, patience, 0, 0
-        self.best_error = squared_error(data.part, data.prediction)
+        self.best_error = data.squared_error()
 
-    def apply(self, patch: Patch) -> None:
+    def apply(self, patch: AnyPatch) -> None:
         """Apply a patch that the loop has found."""
         self.data.replay([patch])
         self.length += 1
-        error = squared_error(self.data.part, self.data.prediction)
+        error = self.data.squared_error()
         if error < self.best_error:
             self.best_error, self.best_length = error, self.length
 
@@ -170,22 +277,29 @@ def open_source(
     check: Check,
     generator: np.random.Generator,
     part: Part | None = None,
-) -> tuple[Source, Validation | None]:
+    segmentation: Segmentation | None = None,
+) -> tuple[SameData | FreshData, Validation | None]:
     """The data that a CHECK uses, and the validation part if it has one.
 
     ``part`` is the result of :func:`prepare`, where it is known already.
     """
+
+    def same(part: Part, start: Floats, *, audited: bool = True) -> SameData:
+        if segmentation is None:
+            return SameData(part, start, problem, audited=audited)
+        return CellData(part, start, problem, segmentation, audited=audited)
+
     if isinstance(check, FreshBatches):
         if check.size > len(instances):
             expected = f"at most {len(instances)}, the number of instances"
             raise refuse_argument(check.size, "size", "FreshBatches", expected)
-        return FreshData(instances, start, problem, rules, check.size), None
+        return FreshData(instances, start, problem, rules, check.size, segmentation), None
     if not isinstance(check, Reuse) or check.validation is None:
-        return SameData(part or prepare(instances, problem, rules), start, problem), None
+        return same(part or prepare(instances, problem, rules), start), None
 
     def data(rows: Booleans, *, audited: bool) -> SameData:
         part = prepare(instances.take(np.flatnonzero(rows)), problem, rules)
-        return SameData(part, start[rows[instances.instance]], problem, audited=audited)
+        return same(part, start[rows[instances.instance]], audited=audited)
 
     aside = _set_aside(instances, check.validation, generator)
     inside, outside = data(~aside, audited=True), data(aside, audited=False)

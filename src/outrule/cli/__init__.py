@@ -11,7 +11,9 @@ import typer
 
 import outrule
 from outrule.cli.applying import decide, predict
+from outrule.cli.checking import check, verify
 from outrule.cli.demonstrating import demo, example
+from outrule.cli.doctoring import doctor
 from outrule.cli.fitting import fit
 from outrule.cli.judging import certify, report
 from outrule.cli.reproducing import reproduce
@@ -45,7 +47,8 @@ def main(
     """Make the plain optimiser at least as good as hand-written rules, with a certificate.
 
     \b
-    Fit on past data, certify on later data, then predict or decide, and keep watching:
+    Look at the data, fit on past ones, certify on later ones, then decide, and keep watching:
+      outrule doctor past.parquet --spec spec.toml
       outrule fit past.parquet --spec spec.toml -o model.json
       outrule certify model.json later.parquet -o certificate.json
       outrule decide model.json today.parquet -o decisions.parquet
@@ -68,6 +71,7 @@ def _open_closed_streams() -> None:
 def run() -> None:
     """The command from the shell; what typer itself prints can meet a full disk as well."""
     _open_closed_streams()
+    os.environ.setdefault("RUST_BACKTRACE", "0")  # a panic of Polars is said in a sentence
     try:
         with refusals():
             app(prog_name="outrule")
@@ -75,5 +79,9 @@ def run() -> None:
         sys.exit(stop.exit_code)
 
 
-for command in (fit, predict, decide, certify, report, watch, example, demo, reproduce):
+COMMANDS = (
+    *(check, doctor, fit, certify, verify, report, predict, decide, watch),
+    *(example, demo, reproduce),
+)
+for command in COMMANDS:
     app.command()(refusals(inspect.signature(command).parameters)(command))

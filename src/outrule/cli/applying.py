@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from outrule.cli.exploring import PROPENSITY, Explorer, Over
-from outrule.cli.files import KEY, MODEL, UNSEEN, Opened, Unseen, check_output, open_files, open_key
+from outrule.cli.files import (
+    KEY,
+    MODEL,
+    UNSEEN,
+    Opened,
+    Unseen,
+    check_output,
+    open_files,
+    open_key,
+    warn_of_unseen,
+)
+from outrule.cli.folders import Done, Fill, Filled, Names, fill_folder
 from outrule.cli.screening import (
     ERRORS,
     ON_ERROR,
@@ -18,16 +29,26 @@ from outrule.cli.screening import (
     write_errors,
 )
 from outrule.cli.talking import say, waiting
-from outrule.errors import DataError
-from outrule.files import STANDARD
+from outrule.files import STANDARD, is_folder
 from outrule.words import count
 
 if TYPE_CHECKING:
     import polars as pl
 
-TABLE = Annotated[str, typer.Argument(help='One row per item; "-" reads standard input.')]
+TABLE = Annotated[
+    str,
+    typer.Argument(
+        help='One row per item; "-" reads standard input. Or a folder of Parquet files.'
+    ),
+]
 FILE = Annotated[
-    str, typer.Option("--output", "-o", metavar="TABLE", help='The table to write; "-" writes CSV.')
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="TABLE",
+        help='The table to write; "-" writes CSV. Or a folder, for a folder.',
+    ),
 ]
 NAME = Annotated[str, typer.Option(metavar="NAME", help="Name of the column to add.")]
 FORCE = Annotated[bool, typer.Option("--overwrite", help="Replace a column of that name.")]
@@ -52,16 +73,27 @@ def predict(
     \b
     outrule predict model.json today.parquet -o today_calibrated.parquet
     cat today.csv | outrule predict model.json - -o - | head
+
+    A folder (or a quoted pattern) of Parquet files becomes a folder with a file for each. Files
+    that an earlier run has finished are kept, if neither they nor the model have changed since.
+
+    \b
+    outrule predict model.json november/ -o november_calibrated/
     """
-    errors = check_errors(errors, output, on_error, (model, table))
-    with waiting("predicting"):
-        opened = _open(model, table, output, column, overwrite, key)
+
+    def fill(opened: Opened) -> Filled:
         fitted = opened.model
         found = answer(opened, fitted.predict, lambda some: some.prediction, on_error, unseen)
-        filled = found.add_to(_as_it_was(opened, output), column)
-    if errors is not None:
-        write_errors(found, opened, errors)
-    _write(filled, output, f"{count(filled.height, 'row')}, column {column!r} added")
+        return Filled(found.add_to(_as_it_was(opened, output), column), found)
+
+    names = Names((column,), overwrite)
+    with waiting("predicting"):
+        if is_folder(table):
+            how = {"command": "predict", "column": column, "on_error": on_error.value}
+            done = fill_folder(model, table, output, fill, names, how, errors, on_error, key)
+        else:
+            done = _fill_table(model, table, output, fill, names, errors, on_error, key)
+    _say_done(done, output, f"{count(done.rows, 'row')}, column {column!r} added")
 
 
 def decide(
@@ -92,6 +124,7 @@ def decide(
     \b
     outrule decide model.json today.parquet -o decisions.parquet
     outrule decide model.json today.csv --only -o chosen.csv
+    outrule decide model.json november/ -o november_decided/
 
     With --explore, a share of the decisions is random, and a column `propensity` says with which
     probability each row was to be chosen. Keep it with the outcomes: later fits and certificates
@@ -101,29 +134,41 @@ def decide(
     \b
     outrule decide model.json today.parquet -o decisions.parquet --explore 0.05 --seed 7
     """
-    errors = check_errors(errors, output, on_error, (model, table))
-    with waiting("deciding"):
-        opened = _open(model, table, output, column, overwrite, key)
+    costs: list[tuple[int, float]] = []
+
+    def fill(opened: Opened) -> Filled:
         work, plain = _optimisers(opened)
         explorer = None
         if explore is not None:
-            if PROPENSITY in opened.table.frame.columns and not overwrite:
-                raise DataError(
-                    f"the table already has a column {PROPENSITY!r}: drop it, or use --overwrite."
-                )
             explorer = Explorer(opened.model, explore, seed, explore_over)
             work = explorer.decide
         found = answer(opened, work, plain, on_error, unseen)
         filled = found.add_to(_as_it_was(opened, output), column)
         if explorer is not None:
             filled = explorer.propensities(found).add_to(filled, PROPENSITY)
-            say(f"exploring is expected to cost {explorer.cost:.4g} per instance", err=True)
+            costs.append(explorer.cost)
         chosen = filled.filter(filled[column])
-    numbers = f"{chosen.height:,} of {count(filled.height, 'row')} chosen"
-    if errors is not None:
-        write_errors(found, opened, errors)
-    n_instances = sum(map(len, found.instances))
-    _write(chosen if only else filled, output, f"{count(n_instances, 'instance')}, {numbers}")
+        return Filled(chosen if only else filled, found, filled.height, chosen.height)
+
+    names = Names((column,) if explore is None else (column, PROPENSITY), overwrite)
+    with waiting("deciding"):
+        if is_folder(table):
+            how: dict[str, Any] = {
+                "command": "decide",
+                "column": column,
+                "on_error": on_error.value,
+                "only": only,
+            }
+            if explore is not None:
+                how |= {"explore": explore, "seed": seed, "explore_over": explore_over.value}
+            done = fill_folder(model, table, output, fill, names, how, errors, on_error, key)
+        else:
+            done = _fill_table(model, table, output, fill, names, errors, on_error, key)
+    if costs:
+        cost = sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
+        say(f"exploring is expected to cost {cost:.4g} per instance", err=True)
+    numbers = f"{done.chosen:,} of {count(done.rows, 'row')} chosen"
+    _say_done(done, output, f"{count(done.instances, 'instance')}, {numbers}")
 
 
 def _optimisers(opened: Opened) -> tuple[Work, Work]:
@@ -135,17 +180,30 @@ def _optimisers(opened: Opened) -> tuple[Work, Work]:
     )
 
 
-def _open(
-    model: str, table: str, output: str, column: str, overwrite: bool, key: str | None
-) -> Opened:
+def _fill_table(
+    model: str,
+    table: str,
+    output: str,
+    fill: Fill,
+    names: Names,
+    errors: str | None,
+    on_error: OnError,
+    key: str | None,
+) -> Done:
+    """Fill one table, and write it."""
+    from outrule.data.table_files import write_table
+
+    errors = check_errors(errors, output, on_error, (model, table))
     check_output(output, (model, table, key), is_table=True)
-    if not column:
-        raise DataError("--column is empty: give the column a name.")
+    names.check_given()
     opened = open_files(model, table, outcome=False, key=open_key(key))
-    if column in opened.table.frame.columns and not overwrite:
-        words = "choose another with --column, or use --overwrite"
-        raise DataError(f"the table already has a column {column!r}: {words}.")
-    return opened
+    names.check_free(opened.table.frame.columns)
+    filled = fill(opened)
+    warn_of_unseen(opened.model, *filled.found.instances)
+    if errors is not None:
+        write_errors(filled.found, opened, errors)
+    write_table(filled.frame, output)
+    return filled.done
 
 
 def _as_it_was(opened: Opened, output: str) -> pl.DataFrame:
@@ -156,8 +214,7 @@ def _as_it_was(opened: Opened, output: str) -> pl.DataFrame:
     return text if text is not None and output_kind(output) in SEPARATORS else opened.table.frame
 
 
-def _write(frame: pl.DataFrame, output: str, words: str) -> None:
-    from outrule.data.table_files import write_table
-
-    write_table(frame, output)
+def _say_done(done: Done, output: str, words: str) -> None:
+    if done.files:
+        words = f"{done.files}, {words}"
     say(words if output == STANDARD else f"wrote {output}: {words}", err=output == STANDARD)

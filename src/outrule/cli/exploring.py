@@ -47,7 +47,8 @@ class Explorer:
         return Answers(answers.rows, columns, answers.instances)
 
     @property
-    def cost(self) -> float:
-        """The value per explored instance that exploring is expected to lose."""
+    def cost(self) -> tuple[int, float]:
+        """The explored instances, and the value that exploring is expected to lose on each."""
         sizes = [(len(instances), one.cost) for instances, one in self.found.values()]
-        return sum(n * cost for n, cost in sizes) / sum(n for n, _ in sizes)
+        n = sum(size for size, _ in sizes)
+        return n, sum(size * cost for size, cost in sizes) / max(n, 1)

@@ -140,9 +140,13 @@ class Opened:
 
 def open_files(path: str, *tables: str, outcome: bool, key: bytes | None = None) -> Opened:
     """A model file, and a table for it; or some tables, one below the other."""
+    return open_tables(open_model(path, key), *tables, outcome=outcome)
+
+
+def open_tables(model: Model, *tables: str, outcome: bool) -> Opened:
+    """The same for a model that is open already."""
     from outrule.data.tables import without
 
-    model = open_model(path, key)
     names = model.columns
     assert names is not None
     read = _open_tables(tables, names)
@@ -160,23 +164,27 @@ def identifiers(names: ColumnNames) -> list[str]:
     return [name for name in (names.instance, names.item, names.cluster) if name is not None]
 
 
-@contextmanager
-def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
-    """Errors speak of lines of the file; ``rows`` are those that the table was cut down to."""
+def name_places(table: TableFile, words: str, rows: Integers | None = None) -> str:
+    """Words that speak of lines of the file; ``rows`` are those that the table was cut down to."""
 
     def where(row: str) -> str:
         return table.where(int(row) if rows is None else int(rows[int(row)]))
 
+    words = re.sub(r"row (\d+) of the table", lambda found: where(found[1]), words)
+    return re.sub(
+        r"\brows \[([\d, ]+)\]",
+        lambda found: "; ".join(where(row) for row in found[1].split(", ")),
+        words,
+    )
+
+
+@contextmanager
+def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
+    """Errors speak of lines of the file."""
     try:
         yield
     except DataError as error:
-        words = re.sub(r"row (\d+) of the table", lambda found: where(found[1]), str(error))
-        words = re.sub(
-            r"\brows \[([\d, ]+)\]",
-            lambda found: "; ".join(where(row) for row in found[1].split(", ")),
-            words,
-        )
-        raise DataError(words, error.faults) from None
+        raise DataError(name_places(table, str(error), rows), error.faults) from None
 
 
 def warn_of_unseen(model: Model, *some: Instances) -> None:

@@ -11,7 +11,8 @@ import typer
 import outrule
 from outrule.cli.files import check_output, finish, identifiers, open_key, places_in
 from outrule.cli.talking import drawn, printable, say, waiting
-from outrule.files import STANDARD
+from outrule.errors import DataError
+from outrule.files import STANDARD, is_folder
 from outrule.words import Figures, count
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def fit(
-    table: Annotated[str, typer.Argument(help='One row per item; "-" reads standard input.')],
+    table: Annotated[
+        str,
+        typer.Argument(help='One row per item; "-" reads standard input. Or a folder of Parquet.'),
+    ],
     spec: Annotated[str, typer.Option(metavar="FILE", help="TOML file: problem, columns, rules.")],
     output: Annotated[str, typer.Option("--output", "-o", metavar="MODEL", help="File to write.")],
     epsilon: Annotated[
@@ -30,6 +34,12 @@ def fit(
         int,
         typer.Option(min=0, help="Fit this often again, and say how many decisions change."),
     ] = 0,
+    sample: Annotated[
+        int, typer.Option(min=2, help="Of a folder: most instances that the start is fitted on.")
+    ] = 1_000_000,
+    scratch: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Of a folder: where there is much room.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
     key: Annotated[
         str | None, typer.Option(metavar="FILE", help="Sign the model with this secret key.")
@@ -53,19 +63,32 @@ def fit(
       name = "no long pickups"
       weight = "CASE WHEN pickup_km > 3 THEN 0.5 * score ELSE score END"
 
+    A folder (or a quoted pattern) of Parquet files need not fit into memory: what the loop needs is
+    kept on disk, in the scratch folder.
+
+    \b
+    outrule fit 2025/ --spec spec.toml -o model.json --scratch /mnt/disk
+
     \b
     --json prints one object with the keys model, instances, rows, rules, rounds,
     patches, status, epsilon, tolerance, reached (a sentence), best_rule, values
     (plain, best_rule and calibrated: means per instance of this table) and warnings; with
-    --refits also stability (share_changed, value_spread, n_refits).
+    --refits also stability (share_changed, value_spread, n_refits), with segments also those;
+    of a large folder also sample, the number of instances whose means the values are.
     """
     check_output(output, (table, spec, key), as_json=as_json)
     secret = open_key(key)
     with waiting("calibrating"):
         from outrule.model.codec import to_text
 
-        model, instances = _fit(table, spec, epsilon)
-        summary = {"model": output, **_summary(model, instances)}
+        if is_folder(table):
+            if refits:
+                raise DataError("--refits is not supported for a folder: use a part of the data.")
+            model, instances, sizes = _fit_folder(table, spec, epsilon, sample, scratch)
+        else:
+            model, instances = _fit(table, spec, epsilon)
+            sizes = {}
+        summary = {"model": output, **_summary(model, instances), **sizes}
         stability = outrule.stability(model, instances, n_refits=refits) if refits else None
         if stability is not None:
             summary["stability"] = asdict(stability)
@@ -92,6 +115,26 @@ def _fit(table: str, spec: str, epsilon: float | None) -> tuple[Model, Instances
         check_item_names(instances.item_names or ())
         changes = {} if epsilon is None else {"epsilon": epsilon}
         return fit_model(file.settings(instances, **changes), instances), instances
+
+
+def _fit_folder(
+    table: str, spec: str, epsilon: float | None, sample: int, scratch: str | None
+) -> tuple[Model, Instances, dict[str, Any]]:
+    """A model, a sample of the data it was fitted on, and how many all of them are."""
+    from outrule.model.codec import check_item_names
+    from outrule.model.partitioned import check_supported, fit_surveyed
+    from outrule.model.surveying import survey
+
+    file = outrule.read_spec(spec)
+    check_supported(file.fit.get("check"), file.fit.get("segments"))
+    found = survey(file.partitions(table, sample=sample, scratch=scratch), file.problem)
+    check_item_names(found.item_names or ())
+    changes = {} if epsilon is None else {"epsilon": epsilon}
+    model = fit_surveyed(file.settings(found.checked, **changes), found)
+    sizes = {"instances": found.n, "rows": found.n_rows}
+    if len(found.sample) < found.n:
+        sizes["sample"] = len(found.sample)
+    return model, found.sample, sizes
 
 
 def _summary(model: Model, instances: Instances) -> dict[str, Any]:
@@ -121,6 +164,7 @@ def _summary(model: Model, instances: Instances) -> dict[str, Any]:
         "epsilon": model.epsilon,
         "tolerance": model.tolerance,
         "reached": model.reached,
+        **({} if model.inside is None else {"segments": model.inside}),
         "best_rule": best.name,
         "values": {
             "plain": plain,
@@ -129,6 +173,10 @@ def _summary(model: Model, instances: Instances) -> dict[str, Any]:
         },
         "warnings": warned,
     }
+
+
+def _segments(words: str | None) -> str:
+    return "" if words is None else f"{printable(words)}\n"
 
 
 def _shown(model: Model, summary: dict[str, Any], *, err: bool) -> str:
@@ -141,10 +189,12 @@ def _shown(model: Model, summary: dict[str, Any], *, err: bool) -> str:
     labels = LABELS | {"best_rule": f"{LABELS['best_rule']} ({best})"}
     rows = [(labels[name], write.plain(value)) for name, value in summary["values"].items()]
     title = f"{model.settings.value.title} in training"
+    if "sample" in summary:
+        title += f", of {count(summary['sample'], 'instance')}"
     return (
         f"{count(summary['rules'], 'rule')}, {count(summary['instances'], 'instance')}, "
         f"{count(summary['rows'], 'row')}\n{count(summary['rounds'], 'round')}, "
         f"{count(summary['patches'], 'patch')}, {summary['status']}\n"
-        f"{summary['reached']}\n"
+        f"{summary['reached']}\n{_segments(summary.get('segments'))}"
         f"{drawn(('decisions by', title), rows, err=err)}"
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -19,9 +20,10 @@ from outrule.cli.files import (
     places_in,
     warn_of_unseen,
 )
+from outrule.cli.pipelines import JUNIT, SUMMARY, junit as junit_xml, markdown
 from outrule.cli.talking import drawn, printable, say, waiting
-from outrule.errors import DataError
-from outrule.files import STANDARD
+from outrule.errors import ArgumentError, DataError
+from outrule.files import STANDARD, write_text
 
 if TYPE_CHECKING:
     from outrule import Certificate, Instances
@@ -50,6 +52,16 @@ MOST = Annotated[
     float | None,
     typer.Option(help="Largest weight (or number of instances) that one cluster can have."),
 ]
+SEGMENTS = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Judge inside every value of this column too; may be repeated, and A+B crosses two.",
+    ),
+]
+MIN_SHARE = Annotated[
+    float | None, typer.Option(help="Smallest share of a segment; smaller ones are pooled.")
+]
 
 
 def certify(
@@ -59,6 +71,10 @@ def certify(
     confidence: LEVEL = 0.95,
     max_weight: MOST = None,
     previous: EARLIER = None,
+    segments: SEGMENTS = None,
+    min_share: MIN_SHARE = None,
+    junit: JUNIT = None,
+    summary: SUMMARY = None,
     as_json: JSON = False,
     key: KEY = None,
 ) -> None:
@@ -76,20 +92,38 @@ def certify(
     \b
     outrule certify model.json later.parquet more.parquet --continue certificate.json -o new.json
 
+    With segments the verdict is the weakest, of the whole and of every segment:
+
+    \b
+    outrule certify model.json later.parquet --segments city --segments city+daytype
+
+    In a pipeline, show the verdicts as test results and on the page of the run:
+
+    \b
+    outrule certify model.json later.parquet --junit outrule.xml --summary "$GITHUB_STEP_SUMMARY"
+
     \b
     exit code 0: pass, at least as good as every rival, minus at most the margin
     exit code 1: fail, some rival is better
     exit code 3: inconclusive; the output says how many observations would decide it
     exit code 2: bad input
     """
-    check_output(output, (model, *table, previous, key), as_json=as_json)
+    inputs = (model, *table, previous, key)
+    check_output(output, inputs, as_json=as_json)
+    _check_pipeline(output, junit, summary, inputs)
     if len(table) > 1 and previous is None:
         raise DataError("several tables are for --continue CERTIFICATE: give one, or that too.")
     secret = open_key(key)
     with waiting("certifying"):
-        fitted, _, found = _certify(model, table, confidence, max_weight, secret, previous)
-        shown = _shown(fitted, found, err=output == STANDARD)
+        asked = Asked(confidence, max_weight, segments, min_share)
+        fitted, _, found = _certify(model, table, asked, secret, previous)
+        answer = _answer(fitted, found)
+        shown = _shown(answer, err=output == STANDARD)
     text = found.to_json(secret)
+    if junit is not None:
+        write_text(Path(junit), junit_xml(answer, Path(model).stem))
+    if summary is not None:
+        write_text(Path(summary), markdown(answer, _values(answer), _file_name(model)))
     finish(text, output, text if as_json else shown, as_json=as_json)
     raise typer.Exit(EXIT[found.verdict])
 
@@ -100,6 +134,8 @@ def report(
     output: FILE = None,
     confidence: LEVEL = 0.95,
     max_weight: MOST = None,
+    segments: SEGMENTS = None,
+    min_share: MIN_SHARE = None,
     as_json: JSON = False,
     key: KEY = None,
 ) -> None:
@@ -119,31 +155,66 @@ def report(
     check_output(output, (model, table, key), as_json=as_json)
     secret = open_key(key)
     with waiting("writing the report"):
-        fitted, instances, found = _certify(model, [table], confidence, max_weight, secret)
+        asked = Asked(confidence, max_weight, segments, min_share)
+        fitted, instances, found = _certify(model, [table], asked, secret)
         summary = outrule.summarise(fitted, instances, found)
         page = outrule.report(summary, model=_file_name(model), table=_file_name(table))
-        shown = _shown(fitted, found, err=output == STANDARD)
+        shown = _shown(_answer(fitted, found), err=output == STANDARD)
     finish(page, output, json.dumps(summary, indent=1) if as_json else shown, as_json=as_json)
+
+
+class Asked(NamedTuple):
+    """What to judge by."""
+
+    confidence: float
+    max_weight: float | None
+    segments: list[str] | None
+    min_share: float | None
+
+    def segments_in(self, columns: Sequence[str], model: Model) -> outrule.Segments | None:
+        """The segments; a name with + is a crossing, unless there is a column of that name."""
+        fitted = model.settings.segments
+        if self.segments is None and (fitted is None or self.min_share is None):
+            if self.min_share is not None:
+                raise DataError("--min-share is for --segments COLUMN: give that too.")
+            return None
+        by: list[str | tuple[str, ...]] = [*(fitted.by if fitted and not self.segments else ())]
+        for name in self.segments or ():
+            by.append(name if name in columns else tuple(name.split("+")))
+        try:
+            given: Any = tuple(by)
+            if self.min_share is None:
+                return outrule.Segments(given)
+            return outrule.Segments(given, self.min_share)
+        except ArgumentError:
+            if self.min_share is not None and not 0 < self.min_share <= 1:
+                words = f"--min-share must be a number in (0, 1]. Got {self.min_share:g} instead."
+                raise DataError(words) from None
+            raise DataError("--segments names a column twice, or none.") from None
 
 
 def _certify(
     model: str,
     tables: list[str],
-    confidence: float,
-    max_weight: float | None,
+    asked: Asked,
     key: bytes | None,
     previous: str | None = None,
 ) -> tuple[Model, Instances, Certificate]:
     from outrule.problems.offers import few_choices
     from outrule.proof import certificate
 
-    earlier = None if previous is None else _open_certificate(previous, key)
+    earlier = None if previous is None else open_certificate(previous, key)
     opened = open_files(model, *tables, outcome=True, key=key)
     fitted = opened.model
     with places_in(opened.table):
         instances = opened.instances()
         found = certificate.certify(
-            fitted, instances, confidence=confidence, max_weight=max_weight, previous=earlier
+            fitted,
+            instances,
+            confidence=asked.confidence,
+            max_weight=asked.max_weight,
+            previous=earlier,
+            segments=asked.segments_in(opened.frame.columns, fitted),
         )
     if (words := few_choices(fitted.problem, instances)) is not None:
         say(f"Warning: {words}", err=True)
@@ -151,7 +222,8 @@ def _certify(
     return fitted, instances, found
 
 
-def _open_certificate(path: str, key: bytes | None) -> Certificate:
+def open_certificate(path: str, key: bytes | None) -> Certificate:
+    """A certificate that was written; an error names its file."""
     try:
         return outrule.Certificate.from_json(Path(path).read_text(encoding="utf-8"), key)
     except ValueError as error:
@@ -162,18 +234,40 @@ def _file_name(path: str) -> str:
     return "standard input" if path == STANDARD else Path(path).name
 
 
-def _shown(model: Model, certificate: Certificate, *, err: bool) -> str:
-    """What the first screen of the report says, and the values."""
+def _check_pipeline(
+    output: str | None, junit: str | None, summary: str | None, inputs: tuple[str | None, ...]
+) -> None:
+    """Files for a pipeline must be files, and others than the rest."""
+    for path, option in ((junit, "--junit"), (summary, "--summary")):
+        if path == STANDARD:
+            raise DataError(f"{option} must be a file, not '-'.")
+        check_output(path, inputs, option=option)
+    names = [Path(path).resolve() for path in (output, junit, summary) if path not in (None, "-")]
+    if len(set(names)) < len(names):
+        raise DataError("-o, --junit and --summary must be different files.")
+
+
+def _answer(model: Model, certificate: Certificate) -> Answer:
     from outrule.proof.answer import Answer
     from outrule.rules.descriptions import full_name
 
     names = {rule.name: full_name(rule, model.feature_names) for rule in model.rules}
-    answer = Answer(certificate, names)
+    return Answer(certificate, names)
+
+
+def _shown(answer: Answer, *, err: bool) -> str:
+    """What the first screen of the report says, and the values."""
     return f"{printable(answer.text)}\n{values_table(answer, err=err)}"
 
 
 def values_table(answer: Answer, paper: Estimate | None = None, *, err: bool = False) -> str:
     """The value of the calibrated optimiser, and of all that it is compared with."""
+    title = f"{answer.certificate.value.title} on held-out data"
+    titles = ("decisions by", title, f"{answer.confidence} interval")
+    return drawn(titles, _values(answer, paper), err=err)
+
+
+def _values(answer: Answer, paper: Estimate | None = None) -> list[tuple[str, str, str]]:
     from outrule.proof.answer import LABELS
 
     write, found, cells = answer.figures, answer.certificate, []
@@ -184,5 +278,4 @@ def values_table(answer: Answer, paper: Estimate | None = None, *, err: bool = F
             cells.append((label, "-", "-"))
         elif value is not None:
             cells.append((label, write.plain(value.mean), write.interval(value._asdict())))
-    title = f"{found.value.title} on held-out data"
-    return drawn(("decisions by", title, f"{answer.confidence} interval"), cells, err=err)
+    return cells

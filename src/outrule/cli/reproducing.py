@@ -22,7 +22,7 @@ def reproduce(
         bool, typer.Option("--quick", help="A small grid: the same code in less than a minute.")
     ] = False,
     paper: Annotated[
-        bool, typer.Option("--paper", help="Only what the paper itself ran: 25 minutes.")
+        bool, typer.Option("--paper", help="Only what the paper itself ran: half an hour.")
     ] = False,
     problem: Annotated[
         list[str] | None,
@@ -55,7 +55,7 @@ def reproduce(
     \b
     outrule reproduce --quick -o evaluation
 
-    The full grid takes an hour and a half on two cores. If it is killed, the same command continues
+    The full grid takes two hours on two cores. If it is killed, the same command continues
     where it stopped. Needs matplotlib: pip install 'outrule[plots]'.
     """
     # Polars and the kernels would slow `outrule --help`.
@@ -73,7 +73,7 @@ def reproduce(
             "items": items,
             "regimes": regime,
             "seeds": seed,
-            "matching_seeds": seed,
+            "other_seeds": seed,
             "epsilons": [_fraction(text) for text in epsilon or ()],
             "batch_sizes": batch_size,
         }

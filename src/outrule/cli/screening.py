@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrule.cli.files import Opened, Unseen, check_output, places_in, warn_of_unseen
+from outrule.cli.files import Opened, Unseen, check_output, places_in
 from outrule.cli.talking import say
 from outrule.errors import DataError
 from outrule.files import STANDARD
@@ -97,7 +97,6 @@ def answer(opened: Opened, work: Work, plain: Work, on_error: OnError, unseen: U
         row = min(found.faults)
         place = opened.table.where(row)
         raise DataError(f"every instance has an error; {place}: {found.faults[row]}.")
-    warn_of_unseen(opened.model, *found.instances)
     return found
 
 

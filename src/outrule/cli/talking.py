@@ -1,21 +1,23 @@
 """What commands print, and how errors become messages and exit codes."""
 
+import errno
 import os
 import re
 import sys
 import traceback
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
+from contextlib import contextmanager, suppress
 
 import typer
 
 import outrule
+from outrule.memory import address_limit, is_exhausted
 from outrule.words import harmless
 
 REFUSED, CRASHED, INTERRUPTED, PIPE_CLOSED = 2, 70, 130, 141
-NO_MEMORY = "there is not enough memory for this."
+NO_MEMORY = "there is not enough memory for this"
+LEAST = 1_700  # megabytes of address space: with less, libraries abort or hang when they start
 ARGUMENT = re.compile(r"The '(\w+)' argument of \S+ must be(?: (a float|an int)\b)?")
 KINDS = {"a float": " a number", "an int": " a whole number"}
 # What errors say to users of Python, and what it is on the command line.
@@ -41,6 +43,8 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
     keeps its traceback, and its exit code is not 1, which is a verdict of ``certify``.
     """
     try:
+        if options:  # it is a command, and no text of help
+            _check_address_space()
         with warnings.catch_warnings():
             # Said once, by the commands themselves.
             for words in ("not seen in training", "offer nothing to choose between"):
@@ -50,29 +54,79 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
             finally:
                 if sys.stdout is not None:  # it is None where it was closed
                     sys.stdout.flush()
-    except (outrule.ArgumentError, outrule.DataError, typer.BadParameter) as error:
-        raise _refuse(str(error), options) from None
+    except typer.Exit:
+        raise
     except BrokenPipeError:  # the reader of our output has seen enough
         _close_output()
         raise typer.Exit(PIPE_CLOSED) from None
-    except OSError as error:
-        _close_output()
-        place = "" if error.filename is None else f"{error.filename}: "
-        raise _refuse(f"{place}{error.strerror or error}.") from None
-    except MemoryError:
-        raise _refuse(NO_MEMORY) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except typer.Exit:
-        raise
-    except Exception as error:
-        if "failed to map segment" in str(error) or "can't start new thread" in str(error):
-            raise _refuse(NO_MEMORY) from None
-        say(traceback.format_exc(), err=True)
-        raise typer.Exit(CRASHED) from None
+    except BaseException as error:
+        raise _ended_by(error, options) from None
+
+
+def _ended_by(error: BaseException, options: Collection[str]) -> BaseException:
+    """Say what went wrong; the exit code, or what is not ours to handle."""
+    if _lacks_memory(error):
+        _close_output()
+        limit = address_limit()
+        shell = "" if limit is None else f": the shell allows {limit >> 20:,} MB (ulimit -v)"
+        least = f", and at least {LEAST:,} MB are needed" if limit and limit < LEAST << 20 else ""
+        return _refuse(f"{NO_MEMORY}{shell}{least}.")
+    if isinstance(error, (outrule.ArgumentError, outrule.DataError, typer.BadParameter)):
+        return _refuse(str(error), options)
+    if isinstance(error, OSError):
+        _close_output()
+        place = "" if error.filename is None else f"{error.filename}: "
+        return _refuse(f"{place}{error.strerror or error}.")
+    if _is_panic(error):
+        reason = printable(str(error).partition("\n")[0])
+        say(f"Error: Polars stopped ({reason}). This is a bug: please report it.", err=True)
+        return typer.Exit(CRASHED)
+    if not isinstance(error, Exception):
+        return error
+    say(traceback.format_exc(), err=True)
+    return typer.Exit(CRASHED)
+
+
+def _is_panic(error: BaseException | None) -> bool:
+    """Whether it is a panic of Polars, which is no Exception; by its name, for Polars is heavy."""
+    return type(error).__name__ == "PanicException"
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    """Whether there was too little memory, whatever libraries and we have made of it."""
+    number = getattr(error, "errno", None)
+    if isinstance(error, MemoryError) or number is not None:
+        return number in (None, errno.ENOMEM)
+    if isinstance(error, (outrule.ArgumentError, outrule.DataError)):
+        cause = error.__context__
+        while cause and not (isinstance(cause, MemoryError) or _is_panic(cause)):
+            cause = cause.__context__
+        return cause is not None and is_exhausted()
+    if _is_panic(error) or isinstance(error, Exception):
+        signs = ("failed to map segment", "can't start new thread")
+        return is_exhausted() or any(sign in str(error) for sign in signs)
+    return False
+
+
+def _check_address_space() -> None:
+    """Raise before anything is loaded, if it could not even start."""
+    limit = address_limit()
+    if limit is not None and limit < LEAST << 20:
+        raise MemoryError
+    if limit is not None:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each takes memory, and none is used
 
 
 def _refuse(words: str, options: Collection[str] = ()) -> typer.Exit:
+    say(f"Error: {printable(in_our_words(words, options))}", err=True)
+    return typer.Exit(REFUSED)
+
+
+def in_our_words(words: str, options: Collection[str] = ()) -> str:
+    """An error as the command line says it: it names options and keys, no Python arguments."""
+
     def reword(found: re.Match[str]) -> str:
         name, kind = found.groups()
         shown = f"--{name.replace('_', '-')}" if name in options else f"'{name}'"
@@ -80,8 +134,7 @@ def _refuse(words: str, options: Collection[str] = ()) -> typer.Exit:
 
     for python, ours in WORDS.items():
         words = words.replace(python, ours)
-    say(f"Error: {printable(ARGUMENT.sub(reword, words))}", err=True)
-    return typer.Exit(REFUSED)
+    return ARGUMENT.sub(reword, words)
 
 
 def say(words: str, *, err: bool = False) -> None:
@@ -104,11 +157,36 @@ def _close_output() -> None:
         os.close(nowhere)
 
 
-def waiting(words: str) -> AbstractContextManager[Any]:
-    """A spinner on a terminal, nothing in a pipe."""
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """A spinner on a terminal that says how far the work has come, nothing in a pipe."""
     from rich.console import Console
 
-    return Console(stderr=True).status(words)
+    from outrule import progress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(words) as status:
+
+        def tell(noun: str, done: int, total: int | None, seconds: float) -> None:
+            status.update(f"{words}: {how_far(noun, done, total, seconds)}")
+
+        with progress.heard_by(tell):
+            yield
+
+
+def how_far(noun: str, done: int, total: int | None, seconds: float) -> str:
+    """How many are done, and about how long the rest takes at the same speed.
+
+    >>> how_far("round", 20, 50, 40.0)
+    'round 20 of 50, about 1:00 left'
+    """
+    if total is None:
+        return f"{noun} {done:,}"
+    minutes, rest = divmod(round(seconds / done * (total - done)), 60)
+    return f"{noun} {done:,} of {total:,}, about {minutes}:{rest:02} left"
 
 
 def drawn(titles: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.arrays import read_arrays
 from outrule.data.checks import check_inside, check_offers, check_range, check_repeats, check_weight
+from outrule.data.fingerprints import Fingerprint
 from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, TableOrigin, fault, place
 from outrule.data.propensities import check_propensity
 from outrule.data.view import View
@@ -216,22 +216,17 @@ class Instances:
     @computed_once
     def fingerprint(self) -> str:
         """SHA-256 of everything that numbers depend on."""
-        digest = hashlib.sha256(repr((self.value_range, self.item_names)).encode())
-        for name in ("prediction", "outcome", "offsets", "start", "codes", "weight", "cluster"):
-            array = getattr(self, name)
-            digest.update(name.encode() if array is None else np.ascontiguousarray(array).data)
-        if self.propensity is not None:
-            digest.update(b"estimated" if self.propensity_estimated else b"propensity")
-            digest.update(np.ascontiguousarray(self.propensity).data)
+        found = Fingerprint((self.value_range, self.item_names, self.propensity_estimated))
+        found.add(self.fields())
         if isinstance(self.origin, ArrayOrigin) and self.origin.available is not None:
-            digest.update(np.packbits(self.origin.available).data)
-        for name, column in self.origin.all_columns():
-            digest.update(repr((name, str(column.dtype), column.shape)).encode())
-            plain = column.dtype.kind != "O"
-            digest.update(
-                np.ascontiguousarray(column).tobytes() if plain else repr(column.tolist()).encode()
-            )
-        return digest.hexdigest()
+            found.add([("available", self.origin.available)])
+        found.add((f"column {name!r}", column) for name, column in self.origin.all_columns())
+        return found.hexdigest()
+
+    def fields(self) -> list[tuple[str, NDArray[Any] | None]]:
+        """The arrays of items and instances, by name."""
+        names = ("prediction", "outcome", "start", "codes", "weight", "cluster", "propensity")
+        return [("sizes", np.diff(self.offsets)), *((name, getattr(self, name)) for name in names)]
 
     def check_values(self) -> None:
         """Raise DataError for data that no problem can work with, saying where it is first."""
@@ -306,10 +301,15 @@ class Instances:
         """The sum of the weights, the same for any order of instances."""
         return float(len(self)) if self.weight is None else math.fsum(self.weight.tolist())
 
-    def normalised_weight(self) -> Floats:
-        """Instance weights with mean one, shape (n,)."""
+    def normalised_weight(self, n: int | None = None, total: float | None = None) -> Floats:
+        """Instance weights with mean one, shape (n,).
+
+        ``n`` and ``total`` are the number and the weight of all instances, if these are a part.
+        """
         if self.weight is None:
             return np.ones(len(self))
+        if n is not None and total is not None:
+            return self.weight * (n / total)
         if not self.weight.any():
             raise DataError(
                 f"all {len(self)} instances of a batch, a fold or a validation part have weight "

@@ -143,16 +143,54 @@ def stack(tables: Sequence[TableFile], instance: str) -> TableFile:
     return TableFile(" and ".join(table.name for table in tables), frame, parts=tables)
 
 
-def write_table(frame: pl.DataFrame, path: str | PathLike[str]) -> None:
+def parquet_schema(path: Path) -> dict[str, pl.DataType]:
+    """The columns of a Parquet file and their types, from its end alone."""
+    with _named_faults(str(path)):
+        return dict(pl.read_parquet_schema(path))
+
+
+def parquet_notes(path: Path) -> dict[str, str]:
+    """What was written into a Parquet file beside its table."""
+    with _named_faults(str(path)):
+        return pl.read_parquet_metadata(path)
+
+
+def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """Some columns of a Parquet file."""
+    with _named_faults(str(path)):
+        return pl.read_parquet(path, columns=list(columns), glob=False, hive_partitioning=False)
+
+
+@contextmanager
+def _named_faults(name: str) -> Iterator[None]:
+    """Errors about a Parquet file that is missing or damaged, with its name."""
+    try:
+        with Path(name).open("rb") as file:
+            _check_start(file.read(8), Kind.PARQUET, name)
+        with _quiet_panics():
+            yield
+    except OSError as error:
+        raise DataError(f"{name} cannot be read: {_reason(error)}.") from None
+    except POLARS_ERRORS as error:
+        raise DataError(
+            f"{name} is not a valid Parquet file, or it is damaged or cut short "
+            f"({_reason(error)}). Write it again."
+        ) from None
+
+
+def write_table(
+    frame: pl.DataFrame, path: str | PathLike[str], notes: dict[str, str] | None = None
+) -> None:
     """Write a table, complete or not at all; the extension says the format.
 
-    Standard output (``"-"``), pipes and devices without an extension get CSV.
+    Standard output (``"-"``), pipes and devices without an extension get CSV. ``notes`` are
+    written into a Parquet file beside the table.
     """
     kind = output_kind(path)
     with open_output(path) as file:
         try:
             with _quiet_panics():
-                _write(frame, file, kind)
+                _write(frame, file, kind, notes)
         except (OSError, *POLARS_ERRORS) as error:
             number = OS_ERROR.search(str(error))
             code = int(number[1]) if number else getattr(error, "errno", None) or 0
@@ -270,7 +308,7 @@ def _quiet_panics() -> Iterator[None]:
     except OSError:  # there is no standard error
         yield
         return
-    with tempfile.TemporaryFile() as kept:
+    with _hidden_file() as kept:
         os.dup2(kept.fileno(), 2)
         try:
             yield
@@ -282,6 +320,13 @@ def _quiet_panics() -> Iterator[None]:
             os.dup2(terminal, 2)
             with suppress(OSError), os.fdopen(terminal, "wb") as stream:
                 stream.write(kept.read())
+
+
+def _hidden_file() -> IO[bytes]:
+    """A file without a name, in memory where the system can do that: all disks may be read-only."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("outrule"), "w+b")
+    return tempfile.TemporaryFile()
 
 
 def _parse_csv(data: bytes, kind: Kind, name: str) -> pl.DataFrame:
@@ -373,9 +418,9 @@ def _typed(column: pl.Series, *, is_name: bool = False) -> pl.Series:
     return column.str.to_lowercase() == "true" if known.str.contains(BOOLEAN).all() else column
 
 
-def _write(frame: pl.DataFrame, file: IO[bytes], kind: Kind) -> None:
+def _write(frame: pl.DataFrame, file: IO[bytes], kind: Kind, notes: dict[str, str] | None) -> None:
     if kind is Kind.PARQUET:
-        frame.write_parquet(file)
+        frame.write_parquet(file, metadata=notes)
     elif kind is Kind.ARROW:
         frame.write_ipc(file)
     else:

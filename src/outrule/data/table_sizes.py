@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from outrule.errors import DataError
+from outrule.memory import LIMIT, free_memory
 
-LIMIT = "OUTRULE_MEMORY"  # the variable that sets the memory to use, in gigabytes
 ROW = 8  # bytes that a row costs at least
 # By the physical types of Parquet; strings cost 16 bytes wherever their letters are.
 WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8, 6: 16}
@@ -20,32 +18,13 @@ FAULTS = (LookupError, ValueError, TypeError, struct.error)
 
 def check_memory(needed: int, name: str) -> None:
     """Raise DataError for a table that needs more than half of the memory there is."""
-    free = _memory()
+    free = free_memory()
     if free is not None and needed > free / 2:
         raise DataError(
             f"{name} unpacks to about {needed / 1e9:,.1f} GB, more than half of the "
             f"{free / 1e9:,.1f} GB of memory there is: split it, drop columns, or set {LIMIT} to "
             "the number of gigabytes that may be used."
         )
-
-
-def _memory() -> float | None:
-    """The memory to use, in bytes: what the user says, or what is free; None if nobody knows."""
-    if text := os.environ.get(LIMIT):
-        try:
-            return 1e9 * float(text)
-        except ValueError:
-            raise DataError(f"{LIMIT} is {text!r}: it must be a number of gigabytes.") from None
-    found = []
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        found += [1024.0 * int(line.split()[1]) for line in lines if "MemAvailable" in line]
-        group = Path("/sys/fs/cgroup")  # of a container
-        most, used = ((group / f"memory.{name}").read_text() for name in ("max", "current"))
-        found += [float(most) - float(used)] if most.strip() != "max" else []
-    except (OSError, ValueError, IndexError):
-        pass
-    return min(found, default=None)
 
 
 def parquet_bytes(footer: bytes) -> int:

@@ -24,7 +24,7 @@ def read_frame(frame: Any, names: ColumnNames) -> dict[str, Any]:
     if table.height == 0:
         raise DataError("the table has no rows: there must be at least one instance.")
     codes, labels = _codes(table, names.instance, "instance")
-    item, item_names = (None, None) if names.item is None else _items(table, names.item)
+    item, item_names = (None, None) if names.item is None else number_items(table, names.item)
     rows = np.lexsort((codes,)) if item is None else np.lexsort((item, codes))
     ordered = table[rows]
     index = frame.index if library == "pandas" else None
@@ -152,7 +152,7 @@ def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
     return joined["code"].to_numpy().astype(np.int64), labels
 
 
-def _items(table: Any, name: str) -> tuple[Integers, tuple[Any, ...]]:
+def number_items(table: Any, name: str) -> tuple[Integers, tuple[Any, ...]]:
     """Codes in sorted order, so that a table's row order never changes how a tie is broken."""
     codes, labels = _codes(table, name, "item")
     order = labels.arg_sort().to_numpy()

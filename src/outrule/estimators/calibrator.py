@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -19,10 +20,11 @@ from outrule.calibration.check import Check, Step
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
-from outrule.calibration.patches import Patch
+from outrule.calibration.patches import AnyPatch
 from outrule.calibration.rivals import RIVALS
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
+from outrule.data.segments import Segments, as_segments
 from outrule.errors import refuse_argument
 from outrule.estimators.display import Shown
 from outrule.estimators.frames import restore
@@ -39,7 +41,8 @@ from outrule.rules.rules import Rule, check_rules
 from outrule.types import Floats
 
 if TYPE_CHECKING:
-    from outrule.model.spec import Spec  # loads Polars, which arrays do not need
+    from outrule.data.partitions import Partitions  # loads Polars, which arrays do not need
+    from outrule.model.spec import Spec
 
 
 class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has no types
@@ -79,6 +82,11 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         cross-fitted; on new data it is ``isotonic_``. ``()`` for Algorithm 1 to the letter.
     value : Value, optional
         What certificates and reports call the value: ``Value("purchases", "euro")``.
+    segments : sequence of columns and of tuples of columns, or Segments, optional
+        Columns of the data that are constant within an instance; a tuple is the crossing of its
+        columns. Every test is then also taken inside each of their values: the result is as good
+        as the best rule of that segment, minus at most epsilon, and not only on the whole. The
+        columns are needed to predict. See :class:`outrule.Segments`.
     n_jobs : int, optional
         Threads; default and -1: all cores. The result is the same for any number.
 
@@ -86,6 +94,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     ----------
     model_ : Model; everything below and the parameters of ``fit``, frozen
     patches_ : list of Patch(test, step); test is the number of a rule, -1 the optimiser's own
+        Inside a segment SegmentPatch(test, step, segment), segment being the number of one of
+        ``model_.segmentation.segments``.
     history_ : list of Round(round, test, violation, step, squared_error, n)
     status_ : Status; why the loop stopped
     tolerance_ : float; the largest violation that is tolerated, in the units of the value
@@ -131,6 +141,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         random_state: int | None = None,
         rivals: Sequence[str] = RIVALS,
         value: Value | None = None,
+        segments: Segments | Sequence[str | tuple[str, ...]] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.problem = problem
@@ -143,12 +154,13 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         self.random_state = random_state
         self.rivals = rivals
         self.value = value
+        self.segments = segments
         self.n_jobs = n_jobs
 
     @threads.as_asked
     def fit(
         self,
-        predictions: ArrayLike | Instances,
+        predictions: ArrayLike | Instances | Partitions,
         outcomes: ArrayLike | None = None,
         *,
         available: ArrayLike | None = None,
@@ -158,23 +170,40 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
 
         Parameters
         ----------
-        predictions : array-like of shape (n, m), or Instances
+        predictions : array-like of shape (n, m), Instances, or Partitions
             A pandas or Polars frame has one column per item; rules speak of columns by number.
+            :class:`outrule.Partitions` is for tables that do not fit into memory.
         outcomes : array-like of shape (n, m); part of the Instances otherwise
         available : boolean array-like of shape (n, m), optional
         sample_weight : array-like of shape (n,), optional
 
+        Notes
+        -----
         Cost: one optimiser call per rule and instance, then per round one optimiser call per
         instance and one addition per rule and chosen item.
         """
         settings = self.settings()
-        instances = self._training_data(predictions, outcomes, available, sample_weight)
-        self.model_ = fit_model(settings, instances, feature_names(predictions))
+        given: Any = predictions
+        if is_partitioned(given):
+            instances = self._fit_partitions(given, outcomes, available, sample_weight)
+        else:
+            instances = self._training_data(given, outcomes, available, sample_weight)
+            self.model_ = fit_model(settings, instances, feature_names(given))
         if (words := few_choices(settings.problem, instances)) is not None:
             warnings.warn(words, stacklevel=3)
         if self.model_.unfinished is not None:
             warnings.warn(self.model_.unfinished, ConvergenceWarning, stacklevel=3)
         return self
+
+    def _fit_partitions(self, data: Partitions, *extra: Any) -> Instances:
+        """Fit the model; returns a sample of the data, or all of them if they are few."""
+        from outrule.model.partitioned import fit_partitions  # loads Polars
+
+        if any(value is not None for value in extra):
+            words = "outcomes, available and sample_weight must be columns of the files"
+            raise refuse_argument("given", "outcomes", OWNER, f"left out for Partitions: {words}")
+        self.model_, found = fit_partitions(self.settings(), data)
+        return found.sample
 
     @threads.as_asked
     def partial_fit(
@@ -321,7 +350,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         rules = check_rules(self.rules, OWNER)
         # scikit-learn's defaults are never instances, so the class stands for its defaults.
         start = CrossFit() if self.start is CrossFit else self.start
-        always: dict[str, Any] = {"start": start, "rivals": self.rivals}
+        segments = as_segments(self.segments)
+        always: dict[str, Any] = {"start": start, "rivals": self.rivals, "segments": segments}
         return Settings(self.problem, rules, self.epsilon, **always, **given)
 
     def __sklearn_tags__(self) -> Any:
@@ -348,7 +378,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         return self.model_
 
     @property
-    def patches_(self) -> list[Patch]:
+    def patches_(self) -> list[AnyPatch]:
         return list(self._fitted().patches)
 
     @property
@@ -411,3 +441,9 @@ def load(
         The file must be signed with this key: see :meth:`DecisionCalibrator.save`.
     """
     return DecisionCalibrator.from_model(codec.load_model(path, functions, key))
+
+
+def is_partitioned(data: Any) -> bool:
+    """Whether data are Partitions, without loading Polars to ask."""
+    found = sys.modules.get("outrule.data.partitions")
+    return found is not None and isinstance(data, found.Partitions)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from sklearn import get_config
+
+from outrule.words import as_html
 
 if TYPE_CHECKING:
     from outrule.model.model import Model
@@ -66,6 +67,6 @@ def table(model: Model) -> str:
         "rules": f"{len(values)}, worth {values.min():.4g} to {values.max():.4g}",
     }
     lines = (
-        f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in rows.items()
+        f"<tr><th>{as_html(name)}</th><td>{as_html(text)}</td></tr>" for name, text in rows.items()
     )
     return f'<table class="outrule">{"".join(lines)}</table>'

@@ -110,6 +110,8 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
             Folds keep a group together (a splitter must be one that does, as ``GroupKFold``). They
             are the clusters of the calibrator too.
 
+        Notes
+        -----
         Cost: one fit of the model per fold, one more on everything, and one of the calibrator.
         """
         self._check_parameters(weighted=sample_weight is not None)

@@ -17,9 +17,9 @@ from outrule.problems.contract import Problem
 from outrule.problems.matchings import Matching
 from outrule.problems.matroids import GraphicMatroid, PartitionMatroid
 from outrule.problems.one_item import BestAction, Rejection
-from outrule.rules.rules import Rule, multipliers
+from outrule.rules.rules import Multiplier, multipliers
 from outrule.types import Floats, Integers
-from outrule.worlds.seeds import Seed
+from outrule.worlds.seeds import Seed, mix
 
 STREAM, TEST, EQUAL = 1, 2, 3  # purposes of instances that a unit draws
 REJECTION = Rejection(0.2)
@@ -46,7 +46,7 @@ class Case:
 
     seed: int
     problem: Problem
-    rules: tuple[Rule, ...]
+    rules: tuple[Multiplier, ...]
     draw: Draw
 
     def instances(self, n: int, purpose: int, *more: int) -> Instances:
@@ -64,13 +64,14 @@ class Case:
 
 
 def make_case(unit: Unit, n_rules: int) -> Case:
-    """Draw the world, train the predictor, and choose the rules."""
+    """Draw the world, train the predictor, and choose the rules; all anew for every m."""
+    seed = mix(unit.seed, unit.n_items)
     limit = max(1, n_rules // FEWER) if unit.problem in ("partition", "graphic") else n_rules
-    rules = multipliers(unit.n_items, limit=limit, seed=unit.seed)
+    rules = multipliers(unit.n_items, limit=limit, seed=seed)
     if unit.problem == "rejection":
-        return Case(unit.seed, REJECTION, rules, partial(_draw_rejection, SHARPNESS[unit.regime]))
-    drawn = partial(worlds.draw, *_trained(unit.n_items, unit.regime, unit.seed))
-    return Case(unit.seed, PROBLEMS[unit.problem], rules, drawn)
+        return Case(seed, REJECTION, rules, partial(_draw_rejection, SHARPNESS[unit.regime]))
+    drawn = partial(worlds.draw, *_trained(unit.n_items, unit.regime, seed))
+    return Case(seed, PROBLEMS[unit.problem], rules, drawn)
 
 
 @cache  # the matroids have the same data
@@ -122,6 +123,11 @@ class HeldOut:
     def value(self, prediction: Floats) -> float:
         """Mean value of the optimiser's decisions."""
         return float(self._values_of(prediction).mean())
+
+    def values(self, prediction: Floats) -> tuple[float, float]:
+        """The same, and the mean over the first half of the instances."""
+        values = self._values_of(prediction)
+        return float(values.mean()), float(values[: (len(values) + 1) // 2].mean())
 
     def squared_error(self, prediction: Floats) -> float:
         """Squared error per entry."""

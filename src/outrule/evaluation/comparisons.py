@@ -6,62 +6,115 @@ from statistics import median
 
 import polars as pl
 
-from outrule.evaluation import say
+from outrule.evaluation import monotone, say
 from outrule.evaluation.grid import PAPER_PROBLEMS
-from outrule.evaluation.reading import EXAMPLE, SETTING, Answer, Ask, at, mean, parts, rounds_needed
+from outrule.evaluation.reading import (
+    SETTING,
+    Answer,
+    Ask,
+    at,
+    example_epsilon,
+    mean,
+    parts,
+    rounds_needed,
+)
 from outrule.evaluation.results import UNIT, Results
 
 
 def _rounds_and_bound(results: Results) -> Answer | None:
     """Rounds until the guarantee is met and stays so."""
     runs = at(results.fixed, "batch_size", largest=True)
-    epsilons = sorted(runs["epsilon"].unique())
-    if not epsilons or results.trace.is_empty():
+    epsilon = example_epsilon(runs)
+    if epsilon is None or results.trace.is_empty():
         return None
-    epsilon = EXAMPLE if EXAMPLE in epsilons else epsilons[len(epsilons) // 2]
     runs = runs.filter(epsilon=epsilon)
-    words = []
+    words: list[str] = []
     for setting, part in parts(runs, *SETTING).items():
         slowest, worst, measured = rounds_needed(results, part, epsilon / 2, epsilon)
         words.append(f"{say.setting(*setting)}: {slowest} of {worst:,} ({measured:,})")
     return Answer(
+        f"{words[-1]} rounds",
         f"Rounds until the gap stays above -epsilon = -{say.fraction(epsilon)}, the slowest "
         f"{say.seeds(runs)}, of the bound for r = m (for the measured error): "
-        f"{'; '.join(words)}."
+        f"{'; '.join(words)}.",
     )
 
 
-def _line_search(results: Results) -> Answer | None:
-    line = results.runs.filter(check="fresh batches", step="line search")
-    pairs = _pair(results.fixed, line, "epsilon", "batch_size")
-    if pairs.is_empty():
+def _steps(results: Results) -> Answer | None:
+    """The other steps and readings beside the fixed step, at the same epsilon and batch size."""
+    words, numbers = [], []
+    for name, what in STEPS.items():
+        other = results.runs.filter(check="fresh batches", step=name)
+        pairs = _pair(results.fixed, other, "epsilon", "batch_size")
+        if pairs.is_empty():
+            continue
+        above, below = _compare(pairs)
+        numbers.append(f"{name} {below} of {len(pairs)}")
+        said = [
+            f"{say.fraction(epsilon)}: {say.count(mean(part, 'n_patches_2'))} patches, "
+            f"{_medians(part)}"
+            for (epsilon,), part in parts(pairs, "epsilon").items()
+        ]
+        words.append(
+            f"{what}, higher in {below:,} and lower in {above:,} of {len(pairs):,} pairs "
+            f"{say.seeds(pairs)}; by epsilon, with the median gap of the fixed step and its own: "
+            f"{'; '.join(said)}."
+        )
+    return Answer(f"higher gap: {', '.join(numbers)}", " ".join(words)) if words else None
+
+
+def _readings(results: Results) -> Answer | None:
+    """The gap at the largest batch in all readings of epsilon = 1/4 and 1/16."""
+    fresh = at(results.runs.filter(check="fresh batches"), "batch_size", largest=True)
+    fresh = fresh.filter(pl.col("problem").is_in(PAPER_PROBLEMS))
+    words, numbers = [], []
+    for setting, runs in parts(fresh, *SETTING).items():
+        for epsilon in sorted(set(results.grid.other_epsilons), reverse=True):
+            tables = {
+                "epsilon / 2": runs.filter(step="fixed", epsilon=epsilon),
+                "epsilon": runs.filter(step="fixed", epsilon=2 * epsilon),
+                "the footnote's": runs.filter(step="footnote", epsilon=epsilon),
+            }
+            known = {name: table for name, table in tables.items() if len(table)}
+            if len(known) < 2:
+                continue
+            gaps = [f"{name} {say.spread(table['gap'])}" for name, table in known.items()]
+            place = f"{say.setting(*setting)}, epsilon {say.fraction(epsilon)}"
+            words.append(f"{place}: {', '.join(gaps)}")
+            means = [mean(table, "gap") for table in known.values()]
+            numbers.append(max(means) - min(means))
+    if not words:
         return None
-    words = [
-        f"{say.fraction(epsilon)}: {say.count(mean(part, 'n_patches'))} and "
-        f"{say.count(mean(part, 'n_patches_2'))}, {_medians(part)}"
-        for (epsilon,), part in parts(pairs, "epsilon").items()
-    ]
-    above, below = _compare(pairs)
     return Answer(
-        f"Mean patches and median gap by epsilon, fixed step and line search, {say.seeds(pairs)}: "
-        f"{'; '.join(words)}. The gap is larger with the fixed step in {above:,} and with the "
-        f"line search in {below:,} of {len(pairs):,} pairs."
+        f"gaps differ by {say.span(numbers)}",
+        f"Gap at batch {fresh['batch_size'][0]:,} by tolerance, mean and range {say.seeds(fresh)}: "
+        f"{'; '.join(words)}.",
     )
 
 
 def _equal_samples(results: Results) -> Answer | None:
     """The CHECKs that see all samples in every round."""
-    other = results.runs.filter(pl.col("check").is_in(("reuse", "private reuse")))
-    words = [
-        f"{check} ({step}) {_against(pairs)}"
-        for (check, step), runs in parts(other, "check", "step").items()
-        if len(pairs := _pair(runs, results.fixed, "epsilon", "n_samples"))
-    ]
+    checks = ("reuse", "private reuse", "default method")
+    other, words, numbers = results.runs.filter(pl.col("check").is_in(checks)), [], []
+    for (check, step), runs in parts(other, "check", "step").items():
+        # Our method chooses its tolerance: it is compared with the best epsilon of fresh batches.
+        fresh = results.fixed.filter(pl.col("gap") == pl.col("gap").max().over(*UNIT, "n_samples"))
+        fresh = fresh.unique([*UNIT, "n_samples"], keep="first", maintain_order=True)
+        pairs = _pair(runs, results.fixed, "epsilon", "n_samples")
+        if step is None:
+            pairs = _pair(runs.drop("epsilon"), fresh, "n_samples")
+        if len(pairs):
+            words.append(f"{check} ({step or 'best epsilon of fresh batches'}) {_against(pairs)}")
+            above, below = _compare(pairs.drop_nulls("gap"))
+            numbers.append(
+                f"{check} ({step}) {above}:{below}" if step else f"{check} {above}:{below}"
+            )
     if not words:
         return None
     return Answer(
+        f"higher:lower: {', '.join(numbers)}",
         "Median gap, and that of fresh batches with the fixed step on the same number of samples, "
-        f"{say.seeds(other)}: {'; '.join(words)}."
+        f"{say.seeds(other)}: {'; '.join(words)}.",
     )
 
 
@@ -91,9 +144,10 @@ def _commitment(results: Results) -> Answer | None:
         for (epsilon,), part in parts(pairs, "epsilon").items()
     ]
     return Answer(
+        f"{above:,} of {len(pairs):,} runs above it",
         f"The committed rule has a gap of {say.span(pairs['gap_2'])} {say.seeds(pairs)}. Of "
         f"{len(pairs):,} calibrated runs on the same number of samples, {above:,} are above it and "
-        f"{below:,} below; above by epsilon: {'; '.join(words)}."
+        f"{below:,} below; above by epsilon: {'; '.join(words)}.",
     )
 
 
@@ -101,7 +155,7 @@ def _other_problems(results: Results) -> Answer | None:
     """The problems that the paper treats in theory only."""
     runs = results.fixed.filter(~pl.col("problem").is_in(PAPER_PROBLEMS))
     runs = at(runs, "batch_size", largest=True)
-    words = []
+    words, numbers = [], []
     for (problem,), table in parts(runs, "problem").items():
         ranked = sorted(parts(table, "epsilon").values(), key=lambda part: -mean(part, "gap"))
         best, worst = (
@@ -110,11 +164,13 @@ def _other_problems(results: Results) -> Answer | None:
             for part in (ranked[0], ranked[-1])
         )
         words.append(f"{problem}: best {best}, worst {worst}")
+        numbers.append(f"{problem} {say.number(mean(ranked[0], 'gap'))}")
     if not words:
         return None
     return Answer(
+        f"best gap: {', '.join(numbers)}",
         f"Gap (mean and range {say.seeds(runs)}) and mean improvement at batch "
-        f"{runs['batch_size'][0]:,}, for the best and the worst epsilon: {'; '.join(words)}."
+        f"{runs['batch_size'][0]:,}, for the best and the worst epsilon: {'; '.join(words)}.",
     )
 
 
@@ -134,10 +190,21 @@ def _compare(pairs: pl.DataFrame) -> tuple[int, int]:
     return int((first > second).sum()), int((first < second).sum())
 
 
-COMPARISONS: dict[str, Ask] = {
-    "Rounds needed, compared with the bound": _rounds_and_bound,
-    "Fixed step compared with line search, on the same fresh batches": _line_search,
-    "Fresh batches compared with reuse, on the same number of samples": _equal_samples,
-    "Fresh batches compared with committing to the best rule": _commitment,
-    "Rejection, a partition matroid and a graphic matroid": _other_problems,
+STEPS = {
+    "line search": "Line search",
+    "alpha / 2": "The step alpha / 2 = tolerance / (2 sqrt m) of Algorithm 1",
+    "footnote": "The footnote's tolerance epsilon / k with a step of epsilon / (2 k)",
 }
+OURS = "not in the paper"
+COMPARISONS: list[tuple[str, str, str, Ask]] = [
+    ("The value is not monotone", OURS, "value-best-action", monotone.not_monotone),
+    ("Why it falls: the optimiser's own test", OURS, "value-best-action", monotone.why),
+    ("What cures it", OURS, "value-best-action", monotone.cures),
+    ("Three readings of epsilon", OURS, "steps", _readings),
+    ("Other steps, on the same fresh batches", OURS, "steps", _steps),
+    ("Other methods on the same number of samples", OURS, "equal-samples", _equal_samples),
+    ("Reuse after the same number of rounds", OURS, "equal-samples", monotone.equal_rounds),
+    ("Committing to the best rule on as many samples", OURS, "equal-samples", _commitment),
+    ("Rounds needed, compared with the bound", OURS, "error-best-action", _rounds_and_bound),
+    ("Rejection, a partition matroid and a graphic matroid", OURS, "gap-other", _other_problems),
+]

@@ -11,6 +11,7 @@ import polars as pl
 from outrule.evaluation import panels
 from outrule.evaluation.grid import PROBLEMS
 from outrule.evaluation.panels import Look, Panel, Setting, label, looks
+from outrule.evaluation.reading import at
 from outrule.evaluation.results import UNIT, Results
 from outrule.evaluation.say import fraction
 
@@ -20,8 +21,10 @@ METHODS = {  # by label: check, step
     "reuse": ("reuse", "fixed"),
     "reuse, line search": ("reuse", "line search"),
     "private reuse": ("private reuse", "fixed"),
+    "default method": ("default method", None),
     "commit to the best rule": ("commit to the best rule", None),
 }
+STEPS = ("fixed", "line search", "alpha / 2", "footnote")
 Kinds = list[tuple[Look, pl.Expr]]  # of lines, and the rows that each shows
 
 
@@ -49,8 +52,11 @@ def plan_all(results: Results) -> Iterator[Figure]:
             _gap(regime, "best-action", "Best action", ["best-action"]),
             _gap(regime, "matching", "Matching", ["matching"]),
             _gap(regime, "other", "Other problems", ["rejection", "partition", "graphic"]),
+            _value(regime, "best-action"),
+            _value(regime, "matching"),
+            _metric_2(regime),
             _error(regime, "best-action", regime.grid.seeds),
-            _error(regime, "matching", regime.grid.matching_seeds[:1]),
+            _error(regime, "matching", regime.grid.seeds[:1]),
             _equal_samples(regime),
             _steps(regime),
         ):
@@ -85,12 +91,52 @@ def _error(regime: Results, problem: str, seeds: Sequence[int]) -> Figure:
     start = regime.units.filter(keep).select(*UNIT, "squared_error", round=pl.lit(0, pl.Int64))
     table, kinds = pl.concat([start, trace], how="diagonal"), _by_epsilon(regime)
     drawn = [_panel(table, one, "round", "squared_error", kinds) for one in _settings(trace)]
-    who = f"Means over {len(seeds)} seeds, without bars" if len(seeds) > 1 else "One seed"
+    who = f"Means over {len(seeds)} worlds, without bars" if len(seeds) > 1 else "One world"
     if problem == "matching":
-        who = "The first seed only, as in the paper"
+        who = "The first world only, as in the paper"
     caption = f"On test instances; batches of {size:,}. {who}. {_size(regime, trace)}"
     title = f"{label(problem).capitalize()}: squared error by round"
     return Figure(f"error-{problem}", title, caption, drawn)
+
+
+def _value(regime: Results, problem: str) -> Figure:
+    """Squared error and gap by round, side by side, of the largest m at the largest batch."""
+    size, keep = max(regime.grid.batch_sizes), pl.col("problem") == problem
+    trace = regime.trace.filter(keep, step="fixed", batch_size=size)
+    units = regime.units.filter(keep)
+    start = units.select(*UNIT, "squared_error", value="plain", round=pl.lit(0, pl.Int64))
+    table = pl.concat([start, trace], how="diagonal").join(
+        units.select(*UNIT, "best_rule"), on=list(UNIT)
+    )
+    table = table.with_columns(gap=pl.col("value") - pl.col("best_rule"), gap_error=pl.lit(0.0))
+    drawn = [
+        _panel(table, setting, "round", y, _by_epsilon(regime))
+        for setting in _settings(trace)[-1:]
+        for y in ("squared_error", "gap")
+    ]
+    n_seeds = trace["seed"].n_unique()
+    who = f"Means over {n_seeds} worlds" if n_seeds > 1 else "One world"
+    caption = (
+        f"Batches of {size:,}; both on test instances. The squared error falls from round to "
+        "round; the gap, the value minus that of the best rule, does not have to rise with it. "
+        f"{who}. {_size(regime, trace)}"
+    )
+    title = f"{label(problem).capitalize()}: squared error and gap by round"
+    return Figure(f"value-{problem}", title, caption, drawn)
+
+
+def _metric_2(regime: Results) -> Figure:
+    """The change of the squared error by batch size: the paper's second metric."""
+    start = regime.units.select(*UNIT, pl.col("squared_error").alias("start"))
+    fresh = regime.paper.join(start, on=list(UNIT), maintain_order="left")
+    fresh = fresh.with_columns(change=pl.col("squared_error") - pl.col("start"))
+    kinds = _by_epsilon(regime)
+    drawn = [_panel(fresh, one, "batch_size", "change", kinds) for one in _settings(fresh)]
+    caption = (
+        "Squared error per entry of the patched predictions, minus that of the original ones; "
+        f"below zero they are better. {_bars(fresh)} {_size(regime, fresh)}"
+    )
+    return Figure("squared-error", "Change of the squared error by batch size", caption, drawn)
 
 
 def _equal_samples(regime: Results) -> Figure:
@@ -98,7 +144,7 @@ def _equal_samples(regime: Results) -> Figure:
     reused = regime.runs.filter(check="reuse")
     runs = regime.runs.join(reused, on=list(UNIT), how="semi", maintain_order="left")
     checks = {check for check, step in METHODS.values() if step is not None}
-    known = [set(runs.filter(check=check)["epsilon"]) for check in checks]
+    known = [set(runs.filter(check=check)["epsilon"].drop_nulls()) for check in checks]
     kinds = [
         (look, (pl.col("check") == check) & pl.col("step").eq_missing(pl.lit(step, pl.String)))
         for look, (check, step) in zip(looks(list(METHODS)), METHODS.values(), strict=True)
@@ -115,38 +161,42 @@ def _equal_samples(regime: Results) -> Figure:
         "have been larger than the tolerance. "
     )
     caption = (
-        "Fresh batches see every sample once; reuse and private reuse see all of them in every "
-        f"round. {missing if refused else ''}{_bars(runs)} {_size(regime, runs)}"
+        "Fresh batches see every sample once; reuse, private reuse and the default method, which "
+        "chooses its own tolerance, see all of them in every round. "
+        f"{missing if refused else ''}{_bars(runs)} {_size(regime, runs)}"
     )
     return Figure("equal-samples", "All problems: gap by number of samples", caption, drawn)
 
 
 def _steps(regime: Results) -> Figure:
-    """The fixed step beside the line search, where both ran."""
+    """The fixed step beside the other steps and readings, where they ran."""
     fresh = regime.runs.filter(check="fresh batches")
-    both = fresh.filter(pl.col("step").n_unique().over(*UNIT, "epsilon", "batch_size") == 2)
-    sizes, kinds = sorted(set(both["batch_size"])), []
-    for size, look in zip(sizes, looks([""] * len(sizes)), strict=True):
-        for step in ("fixed", "line search"):
-            look = look._replace(label=f"{step}, batches of {size:,}", dashed=step != "fixed")
-            kinds.append((look, (pl.col("batch_size") == size) & (pl.col("step") == step)))
+    both = fresh.filter(pl.col("step").n_unique().over(*UNIT, "epsilon", "batch_size") > 1)
+    both = at(both, "batch_size", largest=True)
+    names = [name for name in STEPS if name in set(both["step"])]
+    kinds = [
+        (look._replace(dashed=look.label != "fixed"), pl.col("step") == look.label)
+        for look in looks(names)
+    ]
     drawn = [
         _panel(both, setting, "epsilon", y, kinds)
         for setting in _settings(both)
         for y in ("gap", "n_patches")
     ]
+    size = f"Batches of {both['batch_size'][0]:,}. " if len(both) else ""
     caption = (
-        "Solid lines: the paper's fixed step. Dashed lines: the line search, which takes the step "
-        "that lowers the squared error on the batch most, and whose length does not depend on ε. "
-        f"{_bars(both)} {_size(regime, both)}"
+        f"{size}fixed: the step tolerance / (2 k) of all other figures. line search: the step that "
+        "lowers the squared error on the batch most. alpha / 2: the step of the paper's Algorithm "
+        "1, tolerance / (2 √m). footnote: a tolerance of ε / k and a step of ε / (2 k), for "
+        f"decisions of k > 1 items. {_bars(both)} {_size(regime, both)}"
     )
     return Figure("steps", "All problems: gap and patches by step", caption, drawn)
 
 
 def _panel(table: pl.DataFrame, setting: Setting, x: str, y: str, kinds: Kinds) -> Panel:
-    """A line for each kind of row: means of y, with their range over seeds.
+    """A line for each kind of row: means of y, with their range over worlds.
 
-    With one seed, the range is one standard error up and down, if it is known.
+    With one world, the range is one standard error up and down, if it is known.
     """
     lines = []
     for look, kind in kinds:
@@ -183,8 +233,8 @@ def _by_epsilon(regime: Results) -> Kinds:
 def _bars(runs: pl.DataFrame) -> str:
     n_seeds = runs["seed"].n_unique()
     if n_seeds == 1:
-        return "One seed; bars are one standard error over the test instances, up and down."
-    return f"Means over {n_seeds} seeds; bars go from the smallest to the largest."
+        return "One world; bars are one standard error over the test instances, up and down."
+    return f"Means over {n_seeds} worlds; bars go from the smallest to the largest."
 
 
 def _size(regime: Results, table: pl.DataFrame) -> str:

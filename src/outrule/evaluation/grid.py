@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from math import sqrt
 from typing import Any
 
-from outrule.calibration.check import FixedStep, LineSearch, Step
+from outrule.calibration.check import FixedStep, Flagged, LineSearch, Step
 from outrule.errors import check_number, refuse_argument
 
 OWNER = "outrule reproduce"
@@ -36,9 +37,21 @@ class Unit:
 class Point:
     """One point of the grid: the settings of one run of the loop."""
 
+    name: str  # of the step, in the tables
     step: Step
+    epsilon: float
     tolerance: float
     batch_size: int
+
+
+@dataclass(frozen=True)
+class GivenStep(Step):
+    """A step of this length, whatever was flagged."""
+
+    length: float
+
+    def size(self, flagged: Flagged, tolerance: float, k: int) -> float:
+        return self.length
 
 
 @dataclass(frozen=True)
@@ -48,22 +61,23 @@ class Grid:
     problems: tuple[str, ...] = PROBLEMS
     items: tuple[int, ...] = (4, 16, 64, 256)  # numbers of actions m, for best-action
     regimes: tuple[str, ...] = REGIMES  # how long the base predictor was trained
-    seeds: tuple[int, ...] = (0,)  # of all problems but matching, as in the paper
-    matching_seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)  # of the paper's problems: each has separate worlds
+    other_seeds: tuple[int, ...] = (0,)  # of the other problems
     epsilons: tuple[float, ...] = tuple(2.0**-i for i in range(1, 8))  # twice the tolerance
     batch_sizes: tuple[int, ...] = tuple(2**i for i in range(4, 11))
     rounds: int = 1024  # of every run: like the paper's, they do not stop early
     n_rules: int = 1024  # sampled from the paper's grid of multipliers, if it has more
     n_test: int = 4000  # instances on which values are measured
-    line_batches: tuple[int, ...] = (64, 256)  # batch sizes of the line search, on the first seed
-    equal_batches: tuple[int, ...] = (16, 64)  # batch sizes whose total of samples Reuse gets
-    equal_epsilons: tuple[float, ...] = (1 / 4, 1 / 16)  # of these runs, on the first seed
+    other_batches: tuple[int, ...] = (1024,)  # batch sizes of the other steps and readings
+    other_epsilons: tuple[float, ...] = (1 / 4, 1 / 16)  # of these runs
+    equal_batches: tuple[int, ...] = (16,)  # batch sizes whose total of samples Reuse gets
+    equal_epsilons: tuple[float, ...] = (1 / 4, 1 / 16)  # of these runs
 
     def __post_init__(self) -> None:
         _check_words(self.problems, "--problem", PROBLEMS)
         _check_words(self.regimes, "--regime", REGIMES)
         _check_numbers(self.items, "--items", 1, 4096)
-        for seeds in (self.seeds, self.matching_seeds):
+        for seeds in (self.seeds, self.other_seeds):
             _check_numbers(seeds, "--seed", 0, 2**32 - 1)
         _check_numbers(self.epsilons, "--epsilon", 2.0**-20, 1, integer=False)
         _check_numbers(self.batch_sizes, "--batch-size", 1, LARGEST)
@@ -78,19 +92,26 @@ class Grid:
             for regime in self.regimes
             for problem in self.problems
             for n_items in ([N_ITEMS[problem]] if problem in N_ITEMS else sorted(self.items))
-            for seed in (self.matching_seeds if problem == "matching" else self.seeds)
+            for seed in (self.seeds if problem in PAPER_PROBLEMS else self.other_seeds)
         ]
 
-    def is_first(self, seed: int) -> bool:
-        """Whether a seed is the first one, which also runs what the paper does not have."""
-        return seed == min(self.seeds + self.matching_seeds)
+    def points(self, batch_size: int, n_items: int, k: int) -> list[Point]:
+        """The runs at one batch size, of a problem that chooses k of ``n_items`` items."""
+        fixed = [Point("fixed", FixedStep(), e, e / 2, batch_size) for e in self.epsilons]
+        return [*fixed, *self._other_points(batch_size, n_items, k)]
 
-    def points(self, batch_size: int, seed: int) -> list[Point]:
-        """The runs at one batch size."""
-        steps: list[Step] = [FixedStep()]
-        if batch_size in self.line_batches and self.is_first(seed):
-            steps.append(LineSearch())
-        return [Point(step, e / 2, batch_size) for step in steps for e in self.epsilons]
+    def _other_points(self, batch_size: int, n_items: int, k: int) -> Iterator[Point]:
+        """Another step, and other readings of the paper's step and tolerance.
+
+        Algorithm 1 has a step of alpha / 2, where alpha is the tolerance divided by sqrt(m). The
+        footnote of section 5.3 has alpha = epsilon / k for matchings, and compares violations with
+        alpha itself.
+        """
+        for e in self.other_epsilons if batch_size in self.other_batches else ():
+            yield Point("line search", LineSearch(), e, e / 2, batch_size)
+            yield Point("alpha / 2", GivenStep(e / (4 * sqrt(n_items))), e, e / 2, batch_size)
+            if k > 1:
+                yield Point("footnote", GivenStep(e / (2 * k)), e, e / k, batch_size)
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON has them."""
@@ -116,17 +137,18 @@ def _check_numbers(
 FULL = Grid()
 QUICK = Grid(
     items=(4, 16),
-    matching_seeds=(0,),
+    seeds=(0, 1),
     epsilons=(1 / 4, 1 / 16, 1 / 64),
     batch_sizes=(16, 64, 256),
     rounds=64,
     n_rules=64,
     n_test=1000,
+    other_batches=(256,),
     equal_batches=(64,),
 )
 PAPER_ONLY: dict[str, Any] = {  # changes that leave out what the paper does not have
     "problems": PAPER_PROBLEMS,
     "regimes": ("brief",),
-    "line_batches": (),
+    "other_batches": (),
     "equal_batches": (),
 }

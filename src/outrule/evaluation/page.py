@@ -26,10 +26,15 @@ TITLES = {  # of columns and fields whose names are not clear
     "plain": "plain optimiser",
     "n_rules": "rules",
     "n_test": "test instances",
-    "line_batches": "batch sizes of the line search",
+    "half_plain": "plain optimiser, first half",
+    "seeds": "worlds",
+    "other_seeds": "worlds of other problems",
+    "other_batches": "batch sizes of other steps",
+    "other_epsilons": "epsilons of other steps",
     "equal_batches": "batch sizes of reuse",
     "equal_epsilons": "epsilons of reuse",
 }
+FIRST = ("gap-matching", "value-best-action")  # figures on the first screen, where they are
 
 
 def render(results: Results, claims: Sequence[Claim], figures: Sequence[Figure]) -> str:
@@ -39,10 +44,16 @@ def render(results: Results, claims: Sequence[Claim], figures: Sequence[Figure])
     machine = dict(results.provenance)
     if isinstance(seconds := machine.pop("seconds", None), int | float):
         machine["time (h:m:s)"] = timedelta(seconds=round(seconds))
+    known = {figure.name for figure in figures}
+    first = [one for stem in FIRST for one in figures if one.name.startswith(stem)]
+    by_stem = {one.name.rpartition("-")[0]: one for one in reversed(first)}
     return Template(_read("outrule.evaluation", "page.html")).substitute(
         style=_read("outrule.reporting", "page.css"),
+        answer=text(_answer(claims)),
         tiles=terms(tiles, "tiles"),
-        claims="\n".join(map(_claim, claims)),
+        first="\n".join(map(_first, [by_stem[stem] for stem in FIRST if stem in by_stem])),
+        claims=_rows(claims, known),
+        details="\n".join(map(_claim, claims)),
         figures="\n".join(map(_figure, figures)),
         units=_units(results),
         grid=_card({_title(name): value for name, value in results.grid.as_json().items()}),
@@ -54,6 +65,41 @@ def _read(package: str, name: str) -> str:
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
+def _answer(claims: Sequence[Claim]) -> str:
+    """How many claims of the paper hold."""
+    tally = Counter(claim.verdict for claim in claims)
+    asked = (Verdict.CONFIRMED, Verdict.DEPENDS, Verdict.NOT_CONFIRMED)
+    total = sum(tally[one] for one in asked)
+    holds, depends, fails = (tally[one] for one in asked)
+    return (
+        f"Of {total} claims of the paper that were judged, {holds} hold wherever they were run, "
+        f"{depends} depend on how long the predictor was trained, and {fails} do not hold."
+    )
+
+
+def _rows(claims: Sequence[Claim], figures: set[str]) -> str:
+    """The claims as short rows: claim, verdict, a number by regime, and the figure."""
+    regimes = list(dict.fromkeys(name for claim in claims for name in claim.numbers))
+
+    def verdict(claim: Claim) -> str:
+        return Html(f'<b class="{claim.verdict.name}">{claim.verdict}</b>')
+
+    def number(name: str) -> Callable[[Claim], str]:
+        return lambda claim: text(claim.numbers.get(name, ""))
+
+    def link(claim: Claim) -> str:
+        known = [name for one in regimes if (name := f"{claim.figure}-{one}") in figures]
+        return Html(f'<a href="#{text(known[0])}">figure</a>') if known else Html("")
+
+    columns = [
+        Column("claim", lambda claim: text(claim.statement), "text"),
+        Column("verdict", verdict, "word"),
+        *(Column(text(name), number(name), "text") for name in regimes),
+        Column("", link, "word"),
+    ]
+    return table("claim-rows", "Claims and verdicts", columns, list(claims))
+
+
 def _claim(claim: Claim) -> str:
     return (
         f'<h3>{text(claim.statement)}</h3>\n<p class="note"><b class="{claim.verdict.name}">'
@@ -61,11 +107,20 @@ def _claim(claim: Claim) -> str:
     )
 
 
+def _first(figure: Figure) -> str:
+    name, title = text(figure.name), text(figure.title)
+    return (
+        f'<figure>\n<figcaption><a href="#{name}">{title}</a></figcaption>\n'
+        f'<div class="drawn"><img src="{name}.svg" alt="{title}"></div>\n</figure>'
+    )
+
+
 def _figure(figure: Figure) -> str:
     name, title = text(figure.name), text(figure.title)
     return (
         f'<figure id="{name}">\n<figcaption>{title}</figcaption>\n'
-        f'<img src="{name}.svg" alt="{title}">\n<p class="note">{text(figure.caption)} '
+        f'<div class="drawn"><img src="{name}.svg" alt="{title}" loading="lazy"></div>\n'
+        f'<p class="note">{text(figure.caption)} '
         f'<a href="{name}.png">PNG</a>, <a href="{name}.svg">SVG</a></p>\n</figure>'
     )
 

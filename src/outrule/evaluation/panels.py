@@ -22,6 +22,7 @@ LABELS = {  # of axes and problems, where their names are not enough
     "gap": "utility gap",
     "n_patches": "patches",
     "squared_error": "squared error per entry",
+    "change": "change of squared error",
     "partition": "partition matroid",
     "graphic": "graphic matroid",
 }
@@ -147,5 +148,5 @@ def _add_legend(sheet: Sheet, *, by_epsilon: bool) -> None:
     handles = [line for name, line in shown.items() if not name.startswith("_")]
     wide = by_epsilon and len(sheet.axes) > 1 and len(handles) <= 7
     n_columns = len(handles) if wide else -(-len(handles) // 2)
-    title = "ε (tolerance ε/2)" if by_epsilon else None
+    title = "ε with tolerance ε/2; read with tolerance ε, half of it" if by_epsilon else None
     sheet.legend(handles=handles, loc="outside lower center", ncols=n_columns, title=title)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf
+from math import inf, sqrt
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -18,8 +18,12 @@ EXAMPLE = 1 / 16  # the smallest epsilon of the paper's worked examples
 
 
 class Answer(NamedTuple):
-    """What the results of one regime say; ``holds`` is None where the paper claims nothing."""
+    """What the results of one regime say; ``holds`` is None where the paper claims nothing.
 
+    ``number`` is the sentence in a few words.
+    """
+
+    number: str
     sentence: str
     holds: bool | None = None
 
@@ -43,6 +47,20 @@ def at(table: pl.DataFrame, column: str, *, largest: bool) -> pl.DataFrame:
 def mean(table: pl.DataFrame, column: str) -> float:
     """The mean over all rows."""
     return fmean(table[column].to_list())
+
+
+def below_zero(runs: pl.DataFrame) -> bool:
+    """Whether the mean gap is below zero by more than two standard errors on test instances."""
+    error = sqrt(sum(one**2 for one in runs["gap_error"])) / len(runs)
+    return mean(runs, "gap") < -2 * error
+
+
+def example_epsilon(runs: pl.DataFrame) -> float | None:
+    """The epsilon of the paper's example, or else the middle one."""
+    epsilons = sorted(runs["epsilon"].drop_nulls().unique())
+    if not epsilons:
+        return None
+    return EXAMPLE if EXAMPLE in epsilons else epsilons[len(epsilons) // 2]
 
 
 def rounds_needed(

@@ -16,25 +16,27 @@ from outrule.errors import DataError
 from outrule.evaluation.grid import PAPER_PROBLEMS, Grid, Unit
 from outrule.files import whole_file, write_text
 
-FORMAT = 1
+FORMAT = 2
 # Fields of the grid that only say which units there are: a folder may get more of them.
-CHOICE = ("problems", "items", "regimes", "seeds", "matching_seeds")
+CHOICE = ("problems", "items", "regimes", "seeds", "other_seeds")
 KINDS = {"tables": ".json", "progress": ".progress.json"}  # of a finished unit, or of another
 TEXT, COUNT, REAL = pl.String, pl.Int64, pl.Float64
 UNIT = {"problem": TEXT, "n_items": COUNT, "regime": TEXT, "seed": COUNT}
 TABLES: dict[str, dict[str, type[pl.DataType]]] = {  # docs/evaluation.md describes the columns
     "units": UNIT
     | dict.fromkeys(("n_rules", "k"), COUNT)
-    | dict.fromkeys(("plain", "best_rule", "oracle", "squared_error"), REAL)
+    | dict.fromkeys(("plain", "half_plain", "best_rule", "oracle", "squared_error"), REAL)
     | {"n_solved": COUNT, "seconds": REAL},
     "runs": UNIT
     | {"check": TEXT, "step": TEXT, "epsilon": REAL, "batch_size": COUNT, "n_samples": COUNT}
     | {"n_patches": COUNT, "n_own": COUNT, "last_patch": COUNT, "status": TEXT}
     | dict.fromkeys(("value", "gap", "gap_error", "improvement"), REAL)
-    | {"squared_error": REAL, "largest_violation": REAL},
+    | {"squared_error": REAL, "largest_violation": REAL}
+    | {"value_rules": REAL, "value_own": REAL, "n_own_down": COUNT, "n_level": REAL},
     "trace": UNIT
     | {"step": TEXT, "epsilon": REAL, "batch_size": COUNT}
-    | {"round": COUNT, "squared_error": REAL, "value": REAL},
+    | dict.fromkeys(("round", "n_patches", "n_own"), COUNT)
+    | dict.fromkeys(("squared_error", "value", "half_value"), REAL),
 }
 
 
@@ -147,8 +149,7 @@ class Folder:
     def _made(self, unit: Unit) -> dict[str, Any]:
         """All on which the results of a unit depend."""
         fields = {name: v for name, v in self.grid.as_json().items() if name not in CHOICE}
-        first = self.grid.is_first(unit.seed)
-        return {"format": FORMAT, "outrule": outrule.__version__, "first": first, "grid": fields}
+        return {"format": FORMAT, "outrule": outrule.__version__, "grid": fields}
 
     def _file(self, unit: Unit, kind: str) -> Path:
         return self.parts / f"{unit.name}{KINDS[kind]}"

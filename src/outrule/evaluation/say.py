@@ -43,11 +43,11 @@ def spread(values: Iterable[float]) -> str:
 
 
 def seeds(table: pl.DataFrame) -> str:
-    """Over how many seeds; problems may have different numbers of them."""
+    """Over how many worlds; problems may have different numbers of them."""
     counts = set(table.group_by("problem", "n_items").agg(pl.col("seed").n_unique())["seed"])
     if counts == {1}:
-        return "for 1 seed"
-    return f"over {' to '.join(str(n) for n in sorted({min(counts), max(counts)}))} seeds"
+        return "for 1 world"
+    return f"over {' to '.join(str(n) for n in sorted({min(counts), max(counts)}))} worlds"
 
 
 def when(rounds: Iterable[float], last: int) -> str:

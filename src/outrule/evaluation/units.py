@@ -13,7 +13,9 @@ from outrule.calibration.audit import OPTIMISER, Part, prepare
 from outrule.calibration.check import Check, FixedStep, LineSearch, PrivateReuse, Reuse, Step
 from outrule.calibration.loop import LoopSettings, Status, boost
 from outrule.calibration.sources import SameData
+from outrule.data.instances import Instances
 from outrule.errors import DataError
+from outrule.estimators.calibrator import DecisionCalibrator
 from outrule.evaluation import stream
 from outrule.evaluation.cases import EQUAL, MEASURES, Case, HeldOut, make_case
 from outrule.evaluation.grid import Grid, Unit
@@ -24,6 +26,7 @@ REUSE: dict[tuple[str, str], tuple[Check, Step]] = {  # by the names in the tabl
     ("reuse", "line search"): (Reuse(), LineSearch()),
     ("private reuse", "fixed"): (PrivateReuse(privacy=1.0, alert=1.0), FixedStep()),
 }
+APART = ("value_rules", "value_own", "n_own_down", "n_level")
 Row = dict[str, Any]
 
 
@@ -38,7 +41,7 @@ def run_unit(
     case = make_case(unit, grid.n_rules)
     held_out = HeldOut(case, grid.n_test)
     try:
-        progress = stream.begin(grid, case, saved)
+        progress = stream.begin(grid, case, held_out, saved)
     except (LookupError, TypeError, ValueError, AttributeError):
         raise DataError(
             f"the saved progress of {unit.name} is damaged: delete its file in the folder 'parts'."
@@ -48,12 +51,12 @@ def run_unit(
         progress.seconds = time.perf_counter() - start
         save(progress)
     runs = [*_fresh_rows(progress, grid, held_out), *_commit_rows(progress, grid, held_out)]
-    if grid.is_first(unit.seed):
-        runs += reuse_rows(grid, case, held_out)
+    runs += reuse_rows(grid, case, held_out)
     world = {
         "n_rules": len(case.rules),
         "k": held_out.part.layout.k,
         "plain": held_out.plain,
+        "half_plain": held_out.values(held_out.start())[1],
         "best_rule": float(held_out.rule_values.max()),
         "oracle": held_out.oracle,
         "squared_error": held_out.squared_error(held_out.start()),
@@ -66,7 +69,8 @@ def run_unit(
 
 def _columns(rows: list[Row], unit: Unit) -> dict[str, list[Any]]:
     rows = [asdict(unit) | row for row in rows]
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def _fresh_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[Row]:
@@ -74,8 +78,29 @@ def _fresh_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[R
         size = track.point.batch_size
         last = track.rounds[-1] + 1 if track.rounds else 0
         counts = _counts(size * grid.rounds, track.tests, last, "all rounds")
-        measured = held_out.measure(track.held)
-        yield {"check": "fresh batches", **_settings(track), **counts, **measured}
+        row = {"check": "fresh batches", **_settings(track), **counts}
+        row |= held_out.measure(track.held)
+        yield row | (_take_apart(track, held_out) if size == max(grid.batch_sizes) else {})
+
+
+def _take_apart(track: Track, held_out: HeldOut) -> Row:
+    """What patches of rules and of the optimiser's own test do alone, and how level they leave it.
+
+    ``n_level`` is the mean number of items within the last step of the highest prediction.
+    """
+    own = np.asarray(track.tests) == OPTIMISER
+    tests, steps = np.asarray(track.tests, dtype=np.int64), np.asarray(track.steps)
+    alone = []
+    for kept in (~own, own):
+        prediction = held_out.start()
+        held_out.patch(prediction, tests[kept], steps[kept])
+        alone.append(held_out.value(prediction))
+    rows = track.held.reshape(-1, held_out.n_items)
+    near = abs(track.steps[-1]) if track.steps else 0.0
+    level = (rows >= rows.max(axis=1, keepdims=True) - near).sum(axis=1).mean()
+    down = int((steps[own] < 0).sum())
+    measured = (*alone, down, float(level))
+    return dict(zip(APART, measured, strict=True))
 
 
 def _commit_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[Row]:
@@ -96,6 +121,18 @@ def reuse_rows(grid: Grid, case: Case, held_out: HeldOut) -> Iterator[Row]:
             for epsilon in grid.equal_epsilons:
                 settings = {"check": check, "step": step, "epsilon": epsilon, "batch_size": None}
                 yield settings | _reuse(part, *method, epsilon, grid.rounds, case, held_out)
+        if size == min(grid.equal_batches):
+            yield _default(instances, case, held_out)
+
+
+def _default(instances: Instances, case: Case, held_out: HeldOut) -> Row:
+    """The calibrator as users have it: cross-fitted start, rivals, and its own tolerance."""
+    calibrator = DecisionCalibrator(case.problem, case.rules, random_state=0).fit(instances)
+    patched = np.ravel(calibrator.predict(held_out.part.instances))
+    tests = [patch.test for patch in calibrator.patches_]
+    none = dict.fromkeys(("step", "epsilon", "batch_size"))
+    counts = _counts(len(instances), tests, len(tests), Status(calibrator.status_).value)
+    return {"check": "default method", **none, **counts, **held_out.measure(patched)}
 
 
 def _reuse(
@@ -117,14 +154,13 @@ def _reuse(
 
 def _trace_rows(progress: Progress) -> Iterator[Row]:
     for track in progress.tracks:
-        for done, error, value in track.trace:
-            yield {**_settings(track), "round": done, "squared_error": error, "value": value}
+        for row in track.trace:
+            yield {**_settings(track), **dict(zip(stream.TRACED, row, strict=True))}
 
 
 def _settings(track: Track) -> Row:
     point = track.point
-    step = "fixed" if isinstance(point.step, FixedStep) else "line search"
-    return {"step": step, "epsilon": 2 * point.tolerance, "batch_size": point.batch_size}
+    return {"step": point.name, "epsilon": point.epsilon, "batch_size": point.batch_size}
 
 
 def _counts(n_samples: int, tests: Sequence[int], last: int, status: str) -> Row:

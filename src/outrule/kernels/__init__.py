@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         independence as independence,
         matching as matching,
         overlap as overlap,
+        side_by_side as side_by_side,
         tally as tally,
     )
 

@@ -13,10 +13,8 @@ Integers = NDArray[np.int64]
 Positions = NDArray[np.int32]
 Scratch = tuple[Floats, Positions, Floats, Positions]
 
-# Rules that best_dense_rules decides together; 16 AVX2 registers' worth hides the loop overhead.
-RULE_LANES = 64
-# Rows decided by all rules before the next rows are read; they stay in the second-level cache.
-ROW_BLOCK = 128
+# Rows that best_dense_rules decides together; 16 AVX2 registers' worth hides the loop overhead.
+ROW_LANES = 64
 # Up to this length counting the larger keys of every key beats sorting byte by byte.
 SHORT_SORT = 64
 # Up to this capacity the best items are kept in a sorted list instead of sorting everything.
@@ -72,64 +70,64 @@ def best_ragged(weights: Floats, offsets: Integers, picks: Positions) -> None:
 def best_dense_rules(weights: Floats, scales: Floats, picks: NDArray[np.integer]) -> None:
     """Pick as best_dense for every row of scales: picks[r, i] is rule r's position in row i."""
     n, m = weights.shape
-    n_rules = scales.shape[0]
-    tiles = (n_rules + RULE_LANES - 1) // RULE_LANES
-    # Layout [tile][item][rule], so that one weight meets the scales of a tile contiguously.
-    lanes = np.zeros(tiles * m * RULE_LANES)
-    for r in range(n_rules):
-        start = (r // RULE_LANES) * m * RULE_LANES + r % RULE_LANES
-        for j in range(m):
-            lanes[start + j * RULE_LANES] = scales[r, j]
-    best = np.empty(RULE_LANES)
-    position = np.empty(RULE_LANES, np.int64)
-    for block in range(0, n, ROW_BLOCK):
-        for tile in range(tiles):
-            tile_lanes = lanes[tile * m * RULE_LANES : (tile + 1) * m * RULE_LANES]
-            first_rule = tile * RULE_LANES
-            used = min(RULE_LANES, n_rules - first_rule)
-            for i in range(block, min(n, block + ROW_BLOCK)):
-                _best_of_tile(weights[i], tile_lanes, best, position)
-                for lane in range(used):
-                    picks[first_rule + lane, i] = position[lane]
+    lanes = np.zeros((m, ROW_LANES))
+    best, position = np.empty(ROW_LANES), np.empty(ROW_LANES, np.int64)
+    for first in range(0, n, ROW_LANES):
+        rows = weights[first : first + ROW_LANES]
+        for i in range(len(rows)):
+            for j in range(m):
+                lanes[j, i] = rows[i, j]
+        for r in range(len(scales)):
+            if len(rows) < ROW_LANES // 8:
+                _best_of_few(rows, scales[r], position)
+            else:
+                _best_of_lanes(lanes, scales[r], best, position)
+            for i in range(len(rows)):
+                picks[r, first + i] = position[i]
 
 
 @njit(nogil=True, cache=True)
-def _best_of_tile(row: Floats, lanes: Floats, best: Floats, position: Integers) -> None:
-    """Find one row's best item under each of RULE_LANES rules."""
-    m = row.size
+def _best_of_few(rows: Floats, scale: Floats, position: Integers) -> None:
+    for i in range(len(rows)):
+        best, position[i] = -np.inf, 0
+        for j in range(len(scale)):
+            value = rows[i, j] * scale[j]
+            if value > best:
+                best, position[i] = value, j
+
+
+@njit(nogil=True, cache=True)
+def _best_of_lanes(lanes: Floats, scale: Floats, best: Floats, position: Integers) -> None:
+    """Find the best item of ROW_LANES rows at once; ``lanes[j]`` are their weights of item j."""
+    m = len(scale)
     best[:] = -np.inf
     position[:] = 0
     whole = m - m % 4
     # Four items per pass over the lanes, as every pass loads and stores best and position.
     for j in range(0, whole, 4):
-        weight_0, weight_1, weight_2, weight_3 = row[j], row[j + 1], row[j + 2], row[j + 3]
-        start = j * RULE_LANES
-        scale_0 = lanes[start : start + RULE_LANES]
-        scale_1 = lanes[start + RULE_LANES : start + 2 * RULE_LANES]
-        scale_2 = lanes[start + 2 * RULE_LANES : start + 3 * RULE_LANES]
-        scale_3 = lanes[start + 3 * RULE_LANES : start + 4 * RULE_LANES]
-        for lane in range(RULE_LANES):
-            top, where = best[lane], position[lane]
-            value = weight_0 * scale_0[lane]
+        weight_0, weight_1, weight_2, weight_3 = lanes[j], lanes[j + 1], lanes[j + 2], lanes[j + 3]
+        scale_0, scale_1, scale_2, scale_3 = scale[j], scale[j + 1], scale[j + 2], scale[j + 3]
+        for i in range(ROW_LANES):
+            top, where = best[i], position[i]
+            value = weight_0[i] * scale_0
             where = j if value > top else where
             top = value if value > top else top
-            value = weight_1 * scale_1[lane]
+            value = weight_1[i] * scale_1
             where = j + 1 if value > top else where
             top = value if value > top else top
-            value = weight_2 * scale_2[lane]
+            value = weight_2[i] * scale_2
             where = j + 2 if value > top else where
             top = value if value > top else top
-            value = weight_3 * scale_3[lane]
+            value = weight_3[i] * scale_3
             where = j + 3 if value > top else where
             top = value if value > top else top
-            best[lane], position[lane] = top, where
+            best[i], position[i] = top, where
     for j in range(whole, m):
-        weight = row[j]
-        scale = lanes[j * RULE_LANES : (j + 1) * RULE_LANES]
-        for lane in range(RULE_LANES):
-            value = weight * scale[lane]
-            position[lane] = j if value > best[lane] else position[lane]
-            best[lane] = value if value > best[lane] else best[lane]
+        weight, factor = lanes[j], scale[j]
+        for i in range(ROW_LANES):
+            value = weight[i] * factor
+            position[i] = j if value > best[i] else position[i]
+            best[i] = value if value > best[i] else best[i]
 
 
 @njit(nogil=True, cache=True)

@@ -25,10 +25,11 @@ from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.curves import CurvePatch, Member
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
-from outrule.calibration.patches import Patch
+from outrule.calibration.patches import AnyPatch, Patch, SegmentPatch
 from outrule.calibration.piecewise import POOLED
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
+from outrule.data.segments import Segment, Segmentation, Segments
 from outrule.data.sketch import CAPACITY, Seen, Sketch
 from outrule.errors import DataError
 from outrule.files import read_limited, write_text
@@ -51,7 +52,7 @@ KINDS: dict[str, type] = {
     if isinstance(kind, type) and is_dataclass(kind) and not inspect.isabstract(kind)
     if issubclass(kind, (Problem, Rule, check.Check, check.Step, Isotonic, CrossFit, Value))
 }
-PARAMETERS = [field.name for field in fields(Settings)]
+PARAMETERS = [field.name for field in fields(Settings) if field.name != "segments"]
 
 Functions = Mapping[str, Callable[..., Any]]
 Positive = Annotated[float, Field(gt=0)]
@@ -125,6 +126,36 @@ class SketchFile(BaseModel):
         return Sketch(hashes.astype(np.uint64), counts.astype(np.int64), self.n)
 
 
+class SegmentsFile(BaseModel):
+    """What a model file holds of its segments."""
+
+    model_config = STRICT
+
+    by: tuple[tuple[str, ...], ...]
+    min_share: float
+    min_instances: int
+    segments: Annotated[tuple[Segment, ...], Field(min_length=1)]
+    small: tuple[Segment, ...]
+
+    @model_validator(mode="after")
+    def _are_segments(self) -> Self:
+        by, named = Segments(self.by, self.min_share, self.min_instances), list[Any]()
+        for segment in self.segments:
+            value, tolerance = segment.value, segment.tolerance
+            good = segment.columns in by.by and 0 < segment.share <= 1 + 1e-9
+            good = good and (value is None or len(value) == len(segment.columns))
+            if not good or tolerance is None or tolerance <= 0:
+                raise ValueError("a segment does not agree with the rest")
+            named.append((segment.columns, value))
+        if len(set(named)) < len(named):
+            raise ValueError("a segment occurs twice")
+        return self
+
+    def read(self) -> Segmentation:
+        by = Segments(self.by, self.min_share, self.min_instances)
+        return Segmentation(by, self.segments, self.small)
+
+
 class ModelFile(BaseModel):
     """What a model file holds."""
 
@@ -150,7 +181,7 @@ class ModelFile(BaseModel):
     feature_names: tuple[str, ...] | None
     has_start: bool
     status: Status
-    patches: tuple[Patch, ...]
+    patches: tuple[Patch | SegmentPatch, ...]
     history: tuple[Round, ...]
     rule_values: Numbers
     weight_seen: Positive
@@ -159,6 +190,7 @@ class ModelFile(BaseModel):
     training_data: tuple[str, ...]
     seen: tuple[SketchFile, SketchFile, SketchFile | None, SketchFile | None] | None = None
     kappa: Annotated[float, Field(ge=0, le=MOST_KAPPA)] | None = None
+    segments: SegmentsFile | None = None
 
     @model_validator(mode="after")
     def _parts_belong_together(self) -> Self:
@@ -184,10 +216,12 @@ class ModelFile(BaseModel):
     def _is_cross_fit(self) -> bool:
         return self.start is not None and self.start.get("kind") == CrossFit.__name__
 
-    def _is_patch(self, patch: Patch, n_tests: int) -> bool:
+    def _is_patch(self, patch: AnyPatch, n_tests: int) -> bool:
         low, high = self.value_range
         # The longest step is that of two classes, on the simplex: twice the width.
-        return -1 <= patch.test < n_tests and abs(patch.step) <= 2.001 * (high - low)
+        n_segments = 0 if self.segments is None else len(self.segments.segments)
+        known = -1 <= patch.test < n_tests and -1 <= patch.segment < n_segments
+        return known and abs(patch.step) <= 2.001 * (high - low)
 
     def _is_member(self, member: MemberFile, n_tests: int) -> bool:
         return (member.start is None or self._are_item_curves(member.start)) and all(
@@ -261,7 +295,7 @@ def describe(model: Model) -> dict[str, Any]:
         "feature_names": _plain(model.feature_names),
         "has_start": model.has_start,
         "status": model.status.value,
-        "patches": [[patch.test, patch.step] for patch in model.patches],
+        "patches": [list(patch) for patch in model.patches],
         "history": [list(row) for row in model.history],
         "rule_values": model.rule_values.tolist(),
         "weight_seen": model.weight_seen,
@@ -276,6 +310,15 @@ def describe(model: Model) -> dict[str, Any]:
         "training_data": list(model.fingerprints),
         "seen": [None if one is None else SketchFile.of(one) for one in model.seen or ()] or None,
         **({} if model.kappa is None else {"kappa": model.kappa}),
+        **({} if model.segmentation is None else {"segments": _segments(model.segmentation)}),
+    }
+
+
+def _segments(found: Segmentation) -> dict[str, Any]:
+    return {
+        **asdict(found.by),
+        "segments": [list(segment) for segment in found.segments],
+        "small": [list(segment) for segment in found.small],
     }
 
 
@@ -327,6 +370,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         max_rounds=file.max_rounds,
         random_state=file.random_state,
         rivals=file.rivals,
+        segments=None if file.segments is None else file.segments.read().by,
         **{"start": None, **decoded},
     )
     if settings.epsilon is not None:
@@ -343,6 +387,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         rule_values=np.array(file.rule_values, dtype=np.float64),
         fingerprints=file.training_data,
         seen=_seen(file),
+        segmentation=None if file.segments is None else file.segments.read(),
         **{
             name: getattr(file, name)
             for name in (

@@ -15,8 +15,9 @@ from outrule.calibration.curves import Member, given_start
 from outrule.calibration.isotonic import Isotonic, draw_folds
 from outrule.calibration.loop import LoopSettings, Status, boost
 from outrule.calibration.rivals import ISOTONIC, training_rivals
-from outrule.calibration.sources import FreshData, open_source
+from outrule.calibration.sources import CellData, FreshData, Source, open_source
 from outrule.data.instances import Instances
+from outrule.data.segments import cut
 from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, column_names, n_items
 from outrule.model.settings import OWNER, Settings, epsilon_fault
@@ -32,10 +33,10 @@ MOST_KAPPA, KAPPA_QUANTILE = 8.0, 0.99
 def fit_model(settings: Settings, instances: Instances, feature_names: Names = None) -> Model:
     """Run the loop on these instances."""
     check_training(settings, instances)
-    _check_private(settings, instances)
     generator = settings.generator
-    blank = _blank(settings, instances, feature_names)
-    ready = _prepare(blank, instances, generator)
+    blank = blank_model(settings, instances, feature_names)
+    found = None if settings.segments is None else cut(instances, settings.segments)
+    ready = prepare(blank, instances, generator)
     if isinstance(settings.start, Isotonic):
         frozen = settings.problem.lay(instances).per_item.get("frozen")
         ready = replace(ready, start=settings.start.cross_fit(instances, generator, frozen))
@@ -48,10 +49,12 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
         settings.check,
         generator,
         ready.part,
+        found,
     )
     if settings.epsilon is None:
         blank = replace(blank, tolerance=source.supported_tolerance())
-    boosted = boost(source, ready.tests, _plan(blank), generator, validation)
+    blank = _tolerate(blank, source)
+    boosted = boost(source, ready.tests, plan_of(blank), generator, validation)
     return replace(
         blank,
         members=ready.members,
@@ -67,11 +70,14 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
 def first_batch(settings: Settings, instances: Instances, feature_names: Names = None) -> Model:
     """A model after one round on its first batch, which also fits the isotonic curves."""
     check_training(settings, instances)
-    blank = _blank(settings, instances, feature_names)
-    ready = _prepare(blank, instances, settings.generator).estimated()
+    blank = blank_model(settings, instances, feature_names)
+    ready = prepare(blank, instances, settings.generator).estimated()
     blank = replace(blank, kappa=choose_kappa(instances, ready.start))
+    if settings.segments is not None:
+        blank = replace(blank, segmentation=cut(instances, settings.segments))
     if settings.epsilon is None:
         blank = replace(blank, tolerance=_fresh(blank, ready).supported_tolerance())
+    blank = _tolerate(blank, _fresh(blank, ready))
     return _one_round(replace(blank, members=ready.members), settings, instances, ready)
 
 
@@ -82,11 +88,11 @@ def next_batch(model: Model, settings: Settings, instances: Instances) -> Model:
     estimated = instances
     if instances.propensity is not None:
         estimated = instances.filled(model.predict(instances))
-    ready = _Ready(estimated, model.tests, model.start_of(instances), model.members)
+    ready = Ready(estimated, model.tests, model.start_of(instances), model.members)
     return _one_round(model, settings, instances, ready)
 
 
-def _one_round(model: Model, settings: Settings, instances: Instances, ready: _Ready) -> Model:
+def _one_round(model: Model, settings: Settings, instances: Instances, ready: Ready) -> Model:
     kept = replace(
         model.settings,
         check=settings.check,
@@ -94,7 +100,7 @@ def _one_round(model: Model, settings: Settings, instances: Instances, ready: _R
         random_state=settings.random_state,
     )
     source = _fresh(model, ready)
-    plan = replace(_plan(replace(model, settings=kept)), max_rounds=1)
+    plan = replace(plan_of(replace(model, settings=kept)), max_rounds=1)
     generator = kept.generator
     boosted = boost(source, model.tests, plan, generator, None, model.patches)
     number = len(model.history)
@@ -111,10 +117,20 @@ def _one_round(model: Model, settings: Settings, instances: Instances, ready: _R
     ).remember(instances)
 
 
-def _fresh(model: Model, ready: _Ready) -> FreshData:
+def _fresh(model: Model, ready: Ready) -> FreshData:
     """The data of one round, all in one batch."""
     given, n = ready.instances, len(ready.instances)
-    return FreshData(given, ready.start, model.problem, ready.tests, n)
+    cuts = (model.segmentation, model.tolerance)
+    return FreshData(given, ready.start, model.problem, ready.tests, n, *cuts)
+
+
+def _tolerate(model: Model, source: Source) -> Model:
+    """The model with what is tolerated in every segment, if it has segments."""
+    if model.settings.segments is None:
+        return model
+    assert isinstance(source, CellData | FreshData)
+    noisy = model.settings.epsilon is None
+    return replace(model, segmentation=source.tolerate(model.tolerance, noisy=noisy))
 
 
 def check_batchwise(settings: Settings) -> None:
@@ -125,8 +141,11 @@ def check_batchwise(settings: Settings) -> None:
         raise refuse_argument(check, "check", OWNER, expected)
 
 
-def check_training(settings: Settings, instances: Instances) -> None:
-    """Raise for data that these settings cannot be fitted on."""
+def check_training(settings: Settings, instances: Instances, k: int | None = None) -> None:
+    """Raise for data that these settings cannot be fitted on.
+
+    ``k`` is the size of the largest decision in all the data, if the instances are a part.
+    """
     instances.require_observed(OWNER)
     if instances.propensity is not None and isinstance(settings.check, PrivateReuse):
         expected = "Reuse(...) or FreshBatches(...) for outcomes of chosen items only"
@@ -135,12 +154,13 @@ def check_training(settings: Settings, instances: Instances) -> None:
         raise DataError("the instances have start predictions, and start= is given: choose one.")
     settings.problem.check_data(instances)
     check_choices(settings.problem, instances)
-    k = settings.problem.lay(instances).k
+    k = k or settings.problem.lay(instances).k
     fault = epsilon_fault(settings.epsilon, k, instances.value_range)
     if fault is not None:
         raise refuse_argument(settings.epsilon, "epsilon", OWNER, fault)
     for rule in settings.rules:
         rule.check_training(instances)
+    _check_private(settings, instances)
 
 
 def _check_private(settings: Settings, instances: Instances) -> None:
@@ -156,7 +176,7 @@ def _check_private(settings: Settings, instances: Instances) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Ready:
+class Ready:
     """Training data with the tests on them, where the loop starts, and the members behind that."""
 
     instances: Instances
@@ -165,7 +185,7 @@ class _Ready:
     members: tuple[Member, ...] = ()
     part: Part | None = None
 
-    def estimated(self) -> _Ready:
+    def estimated(self) -> Ready:
         """With estimates of the outcomes that were not observed, by the start of the loop."""
         if self.instances.propensity is None:
             return self
@@ -175,16 +195,16 @@ class _Ready:
         return replace(self, instances=filled, part=part)
 
 
-def _prepare(blank: Model, instances: Instances, generator: np.random.Generator) -> _Ready:
+def prepare(blank: Model, instances: Instances, generator: np.random.Generator) -> Ready:
     """Cross-fit all that is fitted on the same data as it is used for."""
     settings, start = blank.settings, blank.settings.start
     if not isinstance(start, CrossFit) and ISOTONIC not in settings.rivals:
-        return _Ready(instances, blank.tests, blank.start_of(instances))
+        return Ready(instances, blank.tests, blank.start_of(instances))
     frozen = settings.problem.lay(instances).per_item.get("frozen")
     fold = draw_folds(instances, (start or Isotonic()).folds, generator)
     isotonic = Isotonic().fit_folds(instances, fold, frozen)
     rivals, carrier = training_rivals(settings.rivals, isotonic, instances, frozen)
-    ready = _Ready(carrier, settings.rules + rivals, blank.start_of(instances))
+    ready = Ready(carrier, settings.rules + rivals, blank.start_of(instances))
     if not isinstance(start, CrossFit):
         return ready
     layout = settings.problem.lay(carrier)
@@ -209,26 +229,30 @@ def choose_kappa(instances: Instances, start: Floats) -> float | None:
     return min(float(np.quantile(ratios, KAPPA_QUANTILE)), MOST_KAPPA)
 
 
-def _plan(model: Model) -> LoopSettings:
-    settings = model.settings
+def plan_of(model: Model) -> LoopSettings:
+    settings, found = model.settings, model.segmentation
+    names = () if found is None else tuple(segment.name for segment in found.segments)
     return LoopSettings(
-        settings.check, settings.step, model.tolerance, model.k, settings.max_rounds
+        settings.check, settings.step, model.tolerance, model.k, settings.max_rounds, names
     )
 
 
-def _blank(settings: Settings, instances: Instances, feature_names: Names) -> Model:
+def blank_model(
+    settings: Settings, instances: Instances, feature_names: Names, k: int | None = None
+) -> Model:
     """The model before its first round; it has seen nothing but the isotonic curves' data."""
     layout = settings.problem.lay(instances)
+    k = k or layout.k
     tolerance = math.nan  # until the data are known
     if settings.epsilon is not None:
         tolerance = theory.tolerance(settings.epsilon, settings.problem.ratio)
-        _check_tolerance(tolerance, layout.k, settings.epsilon, instances)
+        _check_tolerance(tolerance, k, settings.epsilon, instances)
     # The curves are kept in any case: the certificate compares with isotonic regression.
     isotonic = settings.start if isinstance(settings.start, Isotonic) else Isotonic()
     return Model(
         settings=settings,
         tolerance=tolerance,
-        k=layout.k,
+        k=k,
         value_range=instances.value_range,
         n_items=n_items(instances),
         feature_names=feature_names,

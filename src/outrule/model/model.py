@@ -15,12 +15,14 @@ from outrule.calibration.curves import Member, Members
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.noise import NOISE
-from outrule.calibration.patches import Patch, replay
+from outrule.calibration.patches import AnyPatch, replay
 from outrule.calibration.piecewise import POOLED
 from outrule.calibration.rivals import rivals_of
+from outrule.calibration.segmented import replay_in_segments
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
 from outrule.data.origin import ArrayOrigin, ColumnNames, TableOrigin
+from outrule.data.segments import Segmentation
 from outrule.data.sketch import Seen
 from outrule.errors import DataError, refuse_argument
 from outrule.model.features import check_features
@@ -45,7 +47,7 @@ class Model:
     has_start: bool  # the instances came with start predictions
     isotonic: FittedIsotonic
     members: tuple[Member, ...]  # of a cross-fitted start
-    patches: tuple[Patch, ...]
+    patches: tuple[AnyPatch, ...]
     history: tuple[Round, ...]
     status: Status
     rule_values: Floats
@@ -53,6 +55,7 @@ class Model:
     fingerprints: tuple[str, ...]  # of the training data
     seen: Seen | None  # by which their instances are recognised; None in files of older versions
     kappa: float | None = None  # of logged feedback: see proof/logged.py
+    segmentation: Segmentation | None = None
 
     @property
     def problem(self) -> Problem:
@@ -100,6 +103,17 @@ class Model:
         if self.status is Status.CONVERGED:
             return f"reached: {near} ({how})"
         return f"not reached: {near} ({how}), stopped with status {self.status.value!r}"
+
+    @property
+    def inside(self) -> str | None:
+        """What the loop aims at inside the segments, in a sentence; None without segments."""
+        found = self.segmentation
+        if found is None:
+            return None
+        near = {theory.guarantee(s.tolerance or 0.0, self.problem.ratio) for s in found.segments}
+        size = " to ".join(f"{number:.4g}" for number in sorted({min(near), max(near)}))
+        best = f"in each of {count(len(found), 'segment')}, within {size} of its own best rule"
+        return f"{best}. {found.note or ''}".rstrip()
 
     @property
     def caution(self) -> str | None:
@@ -199,6 +213,9 @@ class Model:
     def predict(self, instances: Instances) -> Floats:
         """Calibrated predictions in the order of ``instances.prediction``."""
         start = self.start_of(instances)
+        if self.segmentation is not None:
+            given = (self.tests, self.problem, instances, start)
+            return replay_in_segments(self.patches, self.segmentation, *given)
         return replay(self.patches, self.tests, self.problem, instances, start)
 
     def remember(self, instances: Instances) -> Model:

@@ -11,6 +11,7 @@ from outrule.calibration.check import Check, LineSearch, PrivateReuse, Reuse, St
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
 from outrule.calibration.rivals import ISOTONIC, RIVALS
+from outrule.data.segments import Segments, as_segments
 from outrule.errors import ArgumentError, check_number, refuse_argument
 from outrule.model.value import Value
 from outrule.problems.contract import Problem
@@ -34,6 +35,7 @@ class Settings:
     random_state: int | None = None
     rivals: tuple[str, ...] = RIVALS
     value: Value = field(default_factory=Value)
+    segments: Segments | None = None
 
     @property
     def generator(self) -> np.random.Generator:
@@ -53,6 +55,7 @@ class Settings:
         plain: dict[str, Any] = {
             "rules": check_rules(self.rules, OWNER),
             "rivals": _check_rivals(self.rivals),
+            "segments": as_segments(self.segments),
         }
         if self.epsilon is not None:
             plain["epsilon"] = check_number(self.epsilon, "epsilon", OWNER, 0)
@@ -86,6 +89,11 @@ class Settings:
                 "rivals",
                 ISOTONIC not in self.rivals,
                 f"('plain',) or () for PrivateReuse: isotonic regression {seen}",
+            ),
+            (
+                "segments",
+                self.segments is None,
+                "None for PrivateReuse: its noise is for tests of the whole",
             ),
         ):
             if not good:

@@ -8,6 +8,8 @@ from typing import Any
 
 from outrule.data.instances import Instances
 from outrule.data.origin import ColumnNames
+from outrule.data.partitions import Partitions
+from outrule.data.table_files import parquet_schema
 from outrule.errors import DataError
 from outrule.model.sections import nearest
 from outrule.model.settings import Settings, epsilon_fault
@@ -73,10 +75,28 @@ class Spec:
         names = self.columns if outcome else self.columns.before_decision()
         known = _names(frame)
         if known is not None:
-            roles = [(f"[data] {role}", name) for role, name in names.roles.items()]
-            visible = [name for name in known if name not in self.columns.hidden]
-            self._check_columns(roles, known, [*visible, "prediction"])
+            self._check_known(names, known)
         return Instances.from_table(frame, **asdict(names), value_range=self.value_range)
+
+    def partitions(self, source: Any, **options: Any) -> Partitions:
+        """The table in many files that does not fit into memory: see :class:`Partitions`.
+
+        Parameters
+        ----------
+        source : a folder, a pattern or paths
+        options : ``sample`` and ``scratch``
+        """
+        names = asdict(self.columns)
+        data = Partitions(source, value_range=self.value_range, **names, **options)
+        self._check_known(self.columns, list(parquet_schema(data.files[0].path)))
+        return data
+
+    def _check_known(self, names: ColumnNames, known: Sequence[str]) -> None:
+        roles = [(f"[data] {role}", name) for role, name in names.roles.items()]
+        visible = [name for name in known if name not in self.columns.hidden]
+        segments = self.fit.get("segments")
+        roles += [("[fit] segments", name) for name in segments.columns] if segments else []
+        self._check_columns(roles, known, [*visible, "prediction"])
 
     def settings(self, instances: Instances, **changes: Any) -> Settings:
         """The settings of a fit on these instances; typos are reported before any work starts.

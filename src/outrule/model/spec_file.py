@@ -15,6 +15,7 @@ from outrule.calibration.isotonic import Isotonic
 from outrule.calibration.rivals import RIVALS
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
+from outrule.data.segments import Segments
 from outrule.errors import DataError
 from outrule.model.sections import (
     Item,
@@ -151,6 +152,11 @@ class _FitSection(Section):
     rivals: list[Annotated[str, one_of(RIVALS)]] | None = Field(
         None, max_length=len(RIVALS), description=f"a list of some of {', '.join(RIVALS)}"
     )
+    segments: list[String | list[String]] | None = Field(
+        None, min_length=1, description="a list of columns, and of lists of columns"
+    )
+    min_share: Number | None = Field(None, description="a number")
+    min_instances: Whole | None = Field(None, description="a whole number")
 
 
 class _ValueSection(Section):
@@ -306,9 +312,22 @@ def _fit(path: str, content: Any, columns: ColumnNames) -> dict[str, Any]:
         "random_state": section.random_state,
         "rivals": None if section.rivals is None else tuple(section.rivals),
         "check": _check(where, section),
+        "segments": _segments(where, section),
     }
     given = {name: value for name, value in parameters.items() if value is not None}
     return given | ({"start": STARTS[section.start]} if section.start else {})
+
+
+def _segments(where: str, section: _FitSection) -> Segments | None:
+    sizes = {name: getattr(section, name) for name in ("min_share", "min_instances")}
+    given = {name: value for name, value in sizes.items() if value is not None}
+    if section.segments is None:
+        for name in given:
+            raise DataError(f"{where}: {name!r} is for segments, and there are none.")
+        return None
+    by: Any = tuple(one if isinstance(one, str) else tuple(one) for one in section.segments)
+    with found_in(where):
+        return Segments(by, **given)
 
 
 def _value(path: str, content: Any) -> dict[str, Value]:

@@ -70,6 +70,8 @@ def stability(
         Draw the observations (instances, or clusters) with replacement for every refit, as if the
         data had been collected again.
 
+    Notes
+    -----
     Cost: ``n_refits`` times that of ``fit``.
 
     Examples

@@ -68,6 +68,8 @@ class LinearProblem(OneByOne):
     k : int, optional
         The size of the largest decision; found by HiGHS where not given.
 
+    Notes
+    -----
     Exact up to the tolerances of HiGHS, 1e-6 in constraints and in value relative to the largest
     weight. An item of weight zero or less is chosen only where a negative entry of A makes room.
 

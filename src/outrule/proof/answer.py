@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from outrule.words import Figures, count, listed, plural, round_up
 
 if TYPE_CHECKING:
-    from outrule.proof.statement import Certificate, RivalResult
+    from outrule.proof.statement import Certificate, RivalResult, SegmentResult
 
 LABELS = {  # of the values, wherever they are shown
     "plain": "plain optimiser, original predictions",
@@ -89,7 +89,9 @@ class Answer:
         if found.verdict == "pass":
             rivals = f"{self._every}, {RIVALS['plain']} and {RIVALS['isotonic']}"
             words = f"{sure}, {OURS} is at least as good as {rivals}, minus at most {margin}."
-            return words + (" It passes without that margin, too." if found.gap_lower >= 0 else "")
+            if found.segments:
+                words = f"{words[:-1]}, on the whole and in every one of {self._n_segments}."
+            return words + (" It passes without that margin, too." if found.lowest >= 0 else "")
         if found.verdict == "fail":
             return f"{sure}, {self._better} than {OURS}."
         if found.if_declared is not None:
@@ -100,10 +102,12 @@ class Answer:
         if self._no_support:
             return f"no support: {self._never_shown}. No number of such instances would decide it."
         opened = [name for name, verdict in found.verdicts.items() if verdict == "inconclusive"]
-        words = listed([self._every if name == "rules" else RIVALS[name] for name in opened])
+        kinds = [name for name in opened if name != "segments"] or list(RIVALS)
+        words = listed([self._every if name == "rules" else RIVALS[name] for name in kinds])
+        where = "" if opened != ["segments"] else f" in {self._named('inconclusive')}"
         return (
-            f"There is too little data to say whether {OURS} is at least as good as {words}, "
-            f"minus at most {margin}."
+            f"There is too little data to say whether {OURS} is at least as good as {words}"
+            f"{where}, minus at most {margin}."
         )
 
     @property
@@ -157,24 +161,75 @@ class Answer:
         for rival in found.rivals:
             words = self._compare(rival.name, rival)
             lines.append(Line(LABELS[rival.name], found.verdicts[rival.name], words))
+        if found.segments:
+            verdict = found.verdicts["segments"]
+            worst = next((s for s in self.by_segment if s.verdict == verdict), self.by_segment[0])
+            n = count(len(found.segments), "segment")
+            lines.append(Line(f"all rivals in {n}, worst {worst.rival}", verdict, worst.words))
         return lines
 
-    def _compare(self, kind: str, *rivals: RivalResult) -> str:
-        found, write = self.certificate, self.figures
-        mean = min(rival.difference.mean for rival in rivals)
-        lower = min(rival.lower for rival in rivals)
+    @property
+    def by_segment(self) -> list[Line]:
+        """One line for every segment, the smallest lower bound first."""
+        return [
+            Line(segment.name, segment.verdict, self._inside(segment))
+            for segment in sorted(self.certificate.segments, key=lambda one: one.gap_lower)
+        ]
+
+    def _inside(self, segment: SegmentResult) -> str:
+        """What is known of one segment."""
+        unit, rival = self.certificate.unit, self.name(segment.best_rival)
+        words = f"{self._differ(segment.gap, segment.gap_lower)}, compared with {rival}"
+        n = count(segment.n_observations, unit)
+        more = "" if segment.more is None else f"; {_about(segment.more, unit)} would decide it"
+        return f"{words} ({n}{more})"
+
+    @property
+    def segments_note(self) -> str | None:
+        """How to read the list of segments; None where none were asked for."""
+        found = self.certificate
+        if found.segmented is None:
+            return None
+        n_marked = sum(segment.together for segment in found.segments)
+        words = "each line is about that segment alone"
+        if found.verdict != "pass":
+            words += f"; {n_marked} of {self._n_segments} pass all at once (Holm)"
+        return f"{words}. {found.segmented.note or ''}".rstrip()
+
+    @property
+    def _n_segments(self) -> str:
+        return f"the {count(len(self.certificate.segments), 'segment')}"
+
+    def _named(self, verdict: str) -> str:
+        """The segments of a verdict, the worst first; of many only the first."""
+        names = [line.rival for line in self.by_segment if line.verdict == verdict]
+        if not names:  # only all rivals together show it
+            return "some segment"
+        rest = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        return f"the segment '{names[0]}'{rest}"
+
+    def _differ(self, mean: float, lower: float | None) -> str:
+        """A difference in words, with its lower bound unless that does not matter."""
+        write = self.figures
         size = write.plain(abs(mean))
         word = ("better" if mean > 0 else "worse") if size.strip("0.,") else "about equal"
         words = word if word == "about equal" else f"{word} by {size}"
+        if lower is None:
+            return words
+        if lower >= 0:
+            return f"{words}, by at least {write.down(lower)}"
+        worst = "at worst by" if word == "worse" else "at worst worse by"
+        return f"{words}, {worst} {write.down(lower).removeprefix(self.minus)}"
+
+    def _compare(self, kind: str, *rivals: RivalResult) -> str:
+        found = self.certificate
+        mean = min(rival.difference.mean for rival in rivals)
+        lower = min(rival.lower for rival in rivals)
         verdict = found.verdicts[kind]
+        words = self._differ(mean, None if verdict == "fail" else lower)
         if verdict == "fail":
             limit = self._amount(found.margin)
             return f"{words}, by more than the margin of {limit}" if kind == "rules" else words
-        if lower >= 0:
-            words += f", by at least {write.down(lower)}"
-        else:
-            worst = "at worst by" if word == "worse" else "at worst worse by"
-            words += f", {worst} {write.down(lower).removeprefix(self.minus)}"
         if verdict == "pass":
             return words if lower >= 0 else f"{words}, which is within the margin"
         if found.if_declared is not None:
@@ -241,7 +296,7 @@ class Answer:
     def _margin_warning(self) -> str | None:
         """None where the verdict does not hang on the margin."""
         found, stake = self.certificate, self._stake
-        if found.verdict == "fail" or found.gap_lower >= 0 or found.margin <= stake[0]:
+        if found.verdict == "fail" or found.lowest >= 0 or found.margin <= stake[0]:
             return None
         size = self._amount(stake[0], 2)
         return (
@@ -270,6 +325,11 @@ class Answer:
                 f"{self._amount(self._stake[0], 2)}, and certify again."
             )
         if found.verdict == "fail":
+            if found.verdicts.get("segments") == "fail" and self._only_segments_fail:
+                return (
+                    f"Next: use it outside of {self._named('fail')} at most, or fit again with "
+                    "segments, and certify that."
+                )
             return (
                 f"Next: keep {self._leader}. Fit again on more data, or with a smaller epsilon, "
                 "and certify that."
@@ -290,7 +350,7 @@ class Answer:
     @property
     def _wanted(self) -> str:
         """What would decide an inconclusive verdict."""
-        found, enough = self.certificate, round_up(-self.certificate.gap_lower)
+        found, enough = self.certificate, round_up(-self.certificate.lowest)
         accept = f"accept a margin of {self._amount(enough)}"
         # No margin makes up for being worse than plain or isotonic.
         gains = found.improvement.upper, found.approximate["improvement"].upper
@@ -331,6 +391,8 @@ class Answer:
             self.question,
             f"{found.verdict}: {self.sentence[0].lower()}{self.sentence[1:]}",
             *(f"  {verdict} against {rival}: {words}" for rival, verdict, words in self.against),
+            *(f"  {verdict} in {segment}: {words}" for segment, verdict, words in self.by_segment),
+            *([f"segments: {self.segments_note}"] if self.segments_note else []),
             self.worth_sentence,
             f"gap {write.signed(found.gap)} ({least}; approximately "
             f"{write.interval(near._asdict(), '+')}) on "
@@ -371,9 +433,24 @@ class Answer:
         parts = []
         if "rules" in failed:
             parts.append(f"{self._worst_rule} is better by more than {self._amount(found.margin)}")
-        if words := [RIVALS[name] for name in failed if name != "rules"]:
+        if words := [RIVALS[name] for name in failed if name in ("plain", "isotonic")]:
             parts.append(f"{listed(words)} {'is' if len(words) == 1 else 'are'} better")
+        if "segments" in failed:
+            parts.append(f"in {self._named('fail')} {self._better_inside} is better")
         return ", and ".join(parts)
+
+    @property
+    def _only_segments_fail(self) -> bool:
+        verdicts = self.certificate.verdicts
+        return [name for name, verdict in verdicts.items() if verdict == "fail"] == ["segments"]
+
+    @property
+    def _better_inside(self) -> str:
+        """Who is better in the worst segment that fails."""
+        failed = [one for one in self.certificate.segments if one.verdict == "fail"]
+        if not failed:
+            return "some rival"
+        return f"'{self.name(min(failed, key=lambda one: one.gap).best_rival)}'"
 
     @property
     def _worst_rule(self) -> str:
@@ -390,7 +467,7 @@ class Answer:
         found = self.certificate
         ahead = {rival.name: rival.difference.mean for rival in found.rivals}
         ahead["rules"] = min(rule.difference.mean for rule in found.rules)
-        failed = [name for name, verdict in found.verdicts.items() if verdict == "fail"]
+        failed = [name for name in ahead if found.verdicts[name] == "fail"]
         first = min(failed, key=ahead.__getitem__)
         if first != "rules":
             return RIVALS[first]

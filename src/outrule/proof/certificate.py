@@ -6,32 +6,40 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import outrule
-from outrule import threads
+from outrule import progress, threads
 from outrule.data.instances import Instances
+from outrule.data.segments import Segmentation, Segments
 from outrule.errors import check_number
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
 from outrule.problems.contract import Layout, Problem
 from outrule.problems.offers import check_choices, few_choices
 from outrule.proof.answer import RIVALS
-from outrule.proof.confidence import Bets, Estimate, Observations, Range, student
+from outrule.proof.confidence import Estimate, Observations, Range, Sides, student
 from outrule.proof.continuation import continued
+from outrule.proof.judging import Judge, Versus
 from outrule.proof.logged import Log
 from outrule.proof.novelty import check_new, find_groups, notes_of
+from outrule.proof.segment_verdicts import (
+    asked_segments,
+    cut_held_out,
+    needed,
+    on_the_whole,
+    said,
+    segment_judges,
+    segment_results,
+)
 from outrule.proof.statement import (
     FORMAT,
     Certificate as Certificate,
     Look,
     Promise,
-    RivalResult,
-    Support,
-    Verdict,
     ViolationResult,
     weakest,
 )
@@ -50,6 +58,7 @@ def certify(
     confidence: float = 0.95,
     max_weight: float | None = None,
     previous: Certificate | None = None,
+    segments: Segments | Sequence[str | tuple[str, ...]] | None = None,
     available: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> Certificate:
@@ -67,7 +76,13 @@ def certify(
         An earlier one to continue. The data must be those that it covered, in their order, and
         after them new ones, whose number was fixed before anyone saw their outcomes. The bounds
         hold at all looks together, so one may look, and add data until the verdict is decided.
+    segments : sequence of columns and of tuples of columns, or Segments, optional
+        Judge inside every segment as well: see :class:`outrule.Segments`. The verdict is then the
+        weakest, of the whole and of all segments. By default those that the model was fitted with;
+        ``()`` for none.
 
+    Notes
+    -----
     Bounds hold at finite n, for independent observations: instances, or whole clusters. They are
     found by betting (Waudby-Smith and Ramdas 2024) in a fixed, shuffled order.
     Cost: one optimiser call and about 40 passes over the observations per rule.
@@ -97,23 +112,12 @@ def certify(
     if previous is not None:
         max_weight = previous.max_weight if max_weight is None else max_weight
         earlier = continued(previous, model, instances, confidence, max_weight)
+    found = cut_held_out(instances, asked_segments(segments, model, previous), earlier)
     with threads.using(n_jobs):
-        evaluation = _Evaluation(model, instances, confidence, max_weight, earlier)
+        evaluation = _Evaluation(model, instances, confidence, max_weight, earlier, found)
         groups = find_groups(instances, evaluation.ours - evaluation.worth_of_plain)
-        found = evaluation.certificate()
-        return replace(found, notes=notes_of(facts, groups, found.unit))
-
-
-class _Versus(NamedTuple):
-    """A rival, judged."""
-
-    result: RivalResult
-    verdict: Verdict  # as if the largest weight were declared
-    evidence: float  # the e-value for "the rival is better"
-    approximate: Estimate
-    needed: int | None
-    lags: bool  # the data speak for the rival
-    support: Support | None
+        stated = evaluation.certificate()
+        return replace(stated, notes=notes_of(facts, groups, stated.unit))
 
 
 class _Evaluation:
@@ -126,7 +130,9 @@ class _Evaluation:
         confidence: float,
         max_weight: float | None,
         earlier: tuple[Look, ...],
+        found: Segmentation | None,
     ):
+        self.found = found
         self.model, self.instances, self.earlier = model, instances, earlier
         self.confidence, self.max_weight = float(confidence), max_weight
         self.problem: Problem = model.problem
@@ -149,10 +155,15 @@ class _Evaluation:
         self.ends = Range(low, high)
         if not self.problem.exactly_one:
             self.ends = Range(k * min(low, 0.0), k * max(high, 0.0))
-        self.apart = Range(-self.ends.width, self.ends.width)
+        apart = Range(-self.ends.width, self.ends.width)
+        bet_apart = apart if self.log is None else self.log.apart
         self.margin = float(model.margin)
         self.delta = 1.0 - confidence
-        self.shared = self.delta / (len(model.rules) + 2)
+        # Any rival can fail it, on the whole or in a segment.
+        shared = self.delta / ((len(model.rules) + 2) * (1 + (len(found) if found else 0)))
+        levels = (self.margin, self.delta, shared)
+        self.whole = Judge(self.observations, apart, bet_apart, *levels)
+        self.segments = segment_judges(found, instances, self.whole, max_weight, earlier)
 
     def picks(self, weights: Floats) -> Picks:
         return self.problem.pick_on_threads(weights, self.layout)
@@ -164,43 +175,30 @@ class _Evaluation:
 
     def value(self, picks: Picks) -> tuple[Estimate, Estimate]:
         """Valid and approximate intervals of the value of decisions."""
-        if self.log is None:
-            bets = self.observations.bets(self.total(self.outcome, picks), self.ends)
-        else:
-            bets = self.log.worth(self.instances.mark(picks), self.observations)
+        worth: Floats | Sides = self.total(self.outcome, picks)
+        ends = self.ends
+        if self.log is not None:
+            worth, ends = self.log.worth(self.instances.mark(picks)), self.log.ends
+        bets = self.observations.bets(worth, ends)
         return bets.interval(self.delta / 2), bets.approximate(self.delta, self.ends)
 
-    def difference(self, picks: Picks) -> Bets:
-        """The bets on how much more our decisions are worth than these."""
+    def gain(self, picks: Picks) -> Floats | Sides:
+        """How much more our decisions are worth than these, per instance."""
         if self.log is None:
-            theirs = self.total(self.outcome, picks)
-            return self.observations.bets(self.ours - theirs, self.apart)
-        ours, theirs_too = self.instances.mark(self.calibrated), self.instances.mark(picks)
-        return self.log.difference(ours, theirs_too, self.observations)
+            return self.ours - self.total(self.outcome, picks)
+        return self.log.difference(self.instances.mark(self.calibrated), self.instances.mark(picks))
 
-    def versus(self, name: str, picks: Picks, tolerated: float) -> _Versus:
-        """Judge a rival; it makes the verdict fail if it is better by more than ``tolerated``."""
+    def versus(self, name: str, picks: Picks, tolerated: float) -> list[Versus]:
+        """Judge a rival: on all data, and in every segment."""
         theirs = self.total(self.outcome, picks)
-        bets = self.difference(picks)
-        difference, lower = bets.interval(self.shared), bets.lower(self.delta)
-        near = bets.approximate(self.delta, self.apart)
-        evidence = bets.evidence_below(-tolerated, self.shared)
-        worse = tolerated == 0 and (near.upper < 0 or bets.upper(self.delta / 2) < 0)
-        found: Verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
-        if evidence * self.shared >= 1 - 1e-12:
-            found = "fail"
-        lags = worse or difference.mean < -self.margin
-        needed = None
-        if found == "inconclusive":
-            level, delta = (-tolerated, self.shared) if lags else (-self.margin, self.delta)
-            needed = bets.needed(level, delta)
-        stated: Verdict = found if self.observations.declared else "inconclusive"
-        result = RivalResult(name, self.observations.mean(theirs), difference, lower, stated)
-        support = None
+        gain = self.gain(picks)
+        whole = self.whole.versus(name, theirs, gain, tolerated)
         if self.log is not None:
             ours, marks = self.instances.mark(self.calibrated), self.instances.mark(picks)
             support = self.log.support(shown_name(name), ours, marks, self.observations)
-        return _Versus(result, found, evidence, near, needed, lags, support)
+            whole = whole._replace(unsupported=support)
+        inside = [judge.versus(name, theirs, gain, tolerated) for judge in self.segments]
+        return [whole, *inside]
 
     def violation(self, test: str, before: Picks, after: Picks) -> ViolationResult:
         low, high = self.instances.value_range
@@ -224,51 +222,54 @@ class _Evaluation:
             self.observations.mean(self.total(self.outcome, picks)),
         )
 
-    def judged_rules(self) -> Iterator[tuple[_Versus, ViolationResult, Picks]]:
+    def judged_rules(self) -> Iterator[tuple[list[Versus], ViolationResult, Picks]]:
         """Every rule in turn; the decisions of a few rules are held at a time."""
+        done = progress.counter("rule", len(self.model.rules))
         for first, last in threads.spans(RULES, len(self.model.rules)):
             rules = self.model.rules[first:last]
             some = decide_all(rules, self.instances, self.problem, self.layout)
             for start, stop in threads.spans(TOGETHER, len(rules)):
                 judge = partial(self.judge_rule, rules[start:stop], some[start:stop])
-                yield from threads.run(judge, stop - start)
+                for judged in threads.run(judge, stop - start):
+                    done()
+                    yield judged
 
     def judge_rule(
         self, rules: Sequence[Rule], decisions: NDArray[Any], number: int
-    ) -> tuple[_Versus, ViolationResult, Picks]:
+    ) -> tuple[list[Versus], ViolationResult, Picks]:
         name, picks = rules[number].name, expand(decisions[number], self.layout)
         versus = self.versus(name, picks, self.margin)
         return versus, self.violation(name, picks, picks), picks
 
-    def verdicts(self, groups: dict[str, list[_Versus]]) -> dict[str, Verdict]:
-        """The verdict against each kind of rival."""
-        found: dict[str, Verdict] = {}
-        for kind, rivals in groups.items():
-            found[kind] = weakest(row.verdict for row in rivals)
-            if sum(row.evidence for row in rivals) * self.shared >= 1 - 1e-12:
-                found[kind] = "fail"
-        return found
-
     def certificate(self) -> Certificate:
         model, observations = self.model, self.observations
-        judged, violations = [], []
+        table, violations = [], []
         best = (Estimate(0, 0, 0), Estimate(0, 0, 0))
-        for number, (row, violation, picks) in enumerate(self.judged_rules()):
-            judged.append(row)
+        for number, (rows, violation, picks) in enumerate(self.judged_rules()):
+            table.append(rows)
             violations.append(violation)
             if number == model.best_rule:
                 best = self.value(picks)
         violations.append(self.violation("optimiser", self.plain, self.calibrated))
-        others = [
-            self.versus("plain", self.plain, 0.0),
-            self.versus("isotonic", self.isotonic, 0.0),
-        ]
-        every = [*judged, *others]
-        verdicts = self.verdicts({"rules": judged, "plain": others[:1], "isotonic": others[1:]})
+        table.append(self.versus("plain", self.plain, 0.0))
+        table.append(self.versus("isotonic", self.isotonic, 0.0))
+        every, *inside = ([rows[i] for rows in table] for i in range(1 + len(self.segments)))
+        judged, others = every[:-2], every[-2:]
+        groups = {"rules": judged, "plain": others[:1], "isotonic": others[1:]}
+        verdicts = {kind: self.whole.verdict(rivals) for kind, rivals in groups.items()}
+        names = [name_of_rival(number, model) for number in range(len(every))]
+        segments, in_segments = segment_results(
+            self.segments, inside, names, declared=observations.declared
+        )
+        if segments:
+            verdicts["segments"] = weakest(in_segments)
         if_declared = None
         if not observations.declared:
             if_declared = weakest(verdicts.values())
             verdicts = dict.fromkeys(verdicts, "inconclusive")
+        wanting = list(every)
+        for one, rows in zip(self.segments, inside, strict=True):
+            wanting += on_the_whole(rows, one.judge.observations.n, observations.n)
         rules = [row.result for row in judged]
         results = [row.result for row in every]
         closest = min(results, key=lambda result: result.lower)
@@ -282,10 +283,11 @@ class _Evaluation:
         oracle = self.value(self.picks(self.outcome)) if self.log is None else None
         shown = values if oracle is None else values | {"oracle": oracle}
         bounds: dict[str, Any] = {"oracle": None} | {name: one[0] for name, one in shown.items()}
-        gain = self.difference(self.plain)
+        gain = observations.bets(self.gain(self.plain), self.whole.bet_apart)
         lowest = min(row.approximate.lower for row in every)
+        headline = weakest(verdicts.values())
         return Certificate(
-            verdict=weakest(verdicts.values()),
+            verdict=headline,
             verdicts=verdicts,
             if_declared=if_declared,
             epsilon=model.epsilon,
@@ -293,9 +295,9 @@ class _Evaluation:
             margin=self.margin,
             gap=near.result.difference.mean,
             gap_lower=closest.lower,
-            closest_rival=name_of_rival(results.index(closest), model),
+            closest_rival=names[results.index(closest)],
             closest_rule=min(rules, key=lambda result: result.lower).name,
-            needed=needed(every, verdicts, if_declared),
+            needed=None if if_declared is not None else needed(wanting, headline),
             n_instances=len(self.instances),
             n_observations=observations.n,
             unit=unit_of(model, self.instances),
@@ -324,14 +326,16 @@ class _Evaluation:
             library=outrule.__version__,
             format=FORMAT,
             **self.feedback(every),
+            segmented=said(self.found),
+            segments=segments,
         )
 
-    def feedback(self, rivals: list[_Versus]) -> dict[str, Any]:
+    def feedback(self, rivals: list[Versus]) -> dict[str, Any]:
         """What a log of chosen items could show."""
         if self.log is None:
             sizes = dict.fromkeys(("effective_n", "largest_weight", "unsupported"))
             return {"feedback": "full", "propensity_estimated": False, **sizes}
-        theirs = [row.support for row in rivals if row.support is not None]
+        theirs = [row.unsupported for row in rivals if row.unsupported is not None]
         ours = self.instances.mark(self.calibrated)
         return {
             "feedback": "logged",
@@ -339,20 +343,6 @@ class _Evaluation:
             **self.log.sizes(ours, self.observations),
             "unsupported": max(theirs, key=lambda support: support.share),
         }
-
-
-def needed(
-    rivals: list[_Versus], verdicts: dict[str, Verdict], if_declared: Verdict | None
-) -> int | None:
-    """Observations that would decide: the first that fails, or the last that passes."""
-    if if_declared is not None or weakest(verdicts.values()) != "inconclusive":
-        return None
-    undecided = [row for row in rivals if row.verdict == "inconclusive"]
-    failing = [row.needed for row in undecided if row.lags and row.needed is not None]
-    if failing:
-        return min(failing)
-    counts = [row.needed for row in undecided if row.needed is not None]
-    return max(counts) if counts and len(counts) == len(undecided) else None
 
 
 def unit_of(model: Model, instances: Instances) -> str:

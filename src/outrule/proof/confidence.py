@@ -35,6 +35,21 @@ class Range(NamedTuple):
         return self.high - self.low
 
 
+class Sides(NamedTuple):
+    """Estimates of a value per instance; all three have the mean in question.
+
+    ``low`` is never below the range of the value, and ``high`` never above it; what they exceed it
+    by at the other end is neither cut off nor declared. ``middle`` is as exact as can be.
+    """
+
+    low: Floats
+    middle: Floats
+    high: Floats
+
+    def take(self, rows: Integers) -> Sides:
+        return Sides(*(side[rows] for side in self))
+
+
 @dataclass(frozen=True, eq=False)
 class Observations:
     """What counts as one independent observation: an instance, or a whole cluster.
@@ -100,26 +115,22 @@ class Observations:
     def mean(self, values: Floats) -> float:
         return float(self.of(values).sum() / self.total.sum())
 
-    def bets(self, values: Floats, ends: Range) -> Bets:
-        """What is needed for bounds of the mean of a value per instance, whose range is known."""
-        weight = self.total / self.largest
-        value = np.clip(self.of(values - ends.low) / (ends.width * self.largest), 0.0, weight)
-        stake = stakes(value, weight, self.planned)
-        rest = weight - value
-        return Bets(self.of(values), self.total, value, rest, weight, stake, stake, ends)
+    def bets(self, values: Floats | Sides, ends: Range) -> Bets:
+        """What is needed for bounds of the mean of a value per instance, whose range is known.
 
-    def bets_from_both_sides(self, low: Floats, middle: Floats, high: Floats, ends: Range) -> Bets:
-        """The same for estimates: ``low`` is never below the range, and ``high`` never above it.
-
-        All three have the mean in question; what they exceed the range by at the other end is
-        neither cut off nor declared. Bounds from below bet on ``low``, those from above on
-        ``high``, and the mean is that of ``middle``.
+        Of estimates, bounds from below bet on ``low``, those from above on ``high``.
         """
         weight, unit = self.total / self.largest, ends.width * self.largest
-        value = np.maximum(self.of(low - ends.low) / unit, 0.0)
-        rest = np.maximum(self.of(ends.high - high) / unit, 0.0)
+        if not isinstance(values, Sides):
+            value = np.clip(self.of(values - ends.low) / unit, 0.0, weight)
+            stake = stakes(value, weight, self.planned)
+            rest = weight - value
+            return Bets(self.of(values), self.total, value, rest, weight, stake, stake, ends)
+        value = np.maximum(self.of(values.low - ends.low) / unit, 0.0)
+        rest = np.maximum(self.of(ends.high - values.high) / unit, 0.0)
         stake, rest_stake = (stakes(side, weight, self.planned) for side in (value, rest))
-        return Bets(self.of(middle), self.total, value, rest, weight, stake, rest_stake, ends)
+        sums = self.of(values.middle)
+        return Bets(sums, self.total, value, rest, weight, stake, rest_stake, ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +169,11 @@ class Bets:
         s = min(max((self.ends.high - level) / self.ends.width, 0.0), 1.0)
         log_level = -math.log(delta)
         return math.exp(evidence(self.rest, self.weight, self.rest_stake, s, log_level))
+
+    def evidence_above(self, level: float, delta: float) -> float:
+        """The e-value against "the mean is at most ``level``", stopped at 1 / delta."""
+        s = min(max((level - self.ends.low) / self.ends.width, 0.0), 1.0)
+        return math.exp(evidence(self.value, self.weight, self.stake, s, -math.log(delta)))
 
     def approximate(self, delta: float, ends: Range | None = None) -> Estimate:
         """The cluster-robust interval, within ``ends``: see :func:`student`."""

@@ -21,7 +21,7 @@ import numpy as np
 from outrule.data.instances import Instances
 from outrule.model.model import Model
 from outrule.problems.contract import Layout
-from outrule.proof.confidence import Bets, Observations, Range
+from outrule.proof.confidence import Observations, Range, Sides
 from outrule.proof.statement import Support
 from outrule.types import Booleans, Floats
 
@@ -58,20 +58,14 @@ class Log:
         width = ends[1] - ends[0]
         return cls(instances, Range(*ends), Range(-width, width), *columns)
 
-    def difference(self, ours: Booleans, theirs: Booleans, observations: Observations) -> Bets:
-        """Bets on how much more our decisions are worth; items of both cancel."""
-        more, less = ours & ~theirs, theirs & ~ours
-        return observations.bets_from_both_sides(
-            self._total(self.low, more) - self._total(self.high, less),
-            self._total(self.middle, more) - self._total(self.middle, less),
-            self._total(self.high, more) - self._total(self.low, less),
-            self.apart,
-        )
+    def difference(self, ours: Booleans, theirs: Booleans) -> Sides:
+        """How much more our decisions are worth; items of both cancel."""
+        more, less = self.worth(ours & ~theirs), self.worth(theirs & ~ours)
+        return Sides(more.low - less.high, more.middle - less.middle, more.high - less.low)
 
-    def worth(self, marks: Booleans, observations: Observations) -> Bets:
-        """Bets on the value of decisions."""
-        low, middle, high = (self._total(one, marks) for one in (self.low, self.middle, self.high))
-        return observations.bets_from_both_sides(low, middle, high, self.ends)
+    def worth(self, marks: Booleans) -> Sides:
+        """The value of decisions."""
+        return Sides(*(self._total(one, marks) for one in (self.low, self.middle, self.high)))
 
     def _total(self, column: Floats, marks: Booleans) -> Floats:
         return np.asarray(np.add.reduceat(column * marks, self.instances.offsets[:-1]))

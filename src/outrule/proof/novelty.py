@@ -160,13 +160,16 @@ def notes_of(facts: Facts | None, groups: Groups, unit: str) -> tuple[str, ...]:
     if facts is not None and facts.copies.noteworthy:
         copies = f"{_percent(facts.copies.found)} of these instances are exact copies of others"
         notes.append(f"{copies}; each counts as a separate {unit}.")
-    for name, number in groups:
-        notes.append(
-            f"Column {name!r} has {number:,} different values, which instances share. If instances "
-            "with the same value depend on each other, the bounds are too narrow: name it as "
-            "cluster."
-        )
+    notes.extend(group_note(name, number) for name, number in groups)
     return tuple(notes)
+
+
+def group_note(name: str, number: int) -> str:
+    """What to mind of a column that looks like a cluster."""
+    return (
+        f"Column {name!r} has {number:,} different values, which instances share. If instances "
+        "with the same value depend on each other, the bounds are too narrow: name it as cluster."
+    )
 
 
 def _kinds(facts: Facts) -> Iterator[tuple[str, Share, Share]]:

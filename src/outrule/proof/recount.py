@@ -32,10 +32,17 @@ class Sums(NamedTuple):
 class Recount:
     """Sums and bounds with one entry per observation, in the order of the bets."""
 
-    def __init__(self, model: Model, instances: Instances, after: Floats, certificate: Certificate):
+    def __init__(
+        self,
+        model: Model,
+        instances: Instances,
+        after: Floats,
+        certificate: Certificate,
+        shares: int,
+    ):
         self.instances, self.instance = instances, instances.instance
         self.logged = instances.propensity is not None
-        self.delta, self.shares = 1 - certificate.confidence, len(model.rules) + 2
+        self.delta, self.shares = 1 - certificate.confidence, shares
         self._set_ranges(model, instances)
         self.columns = Sums(*self._estimates(after))
         self.outcome = self.columns.middle
@@ -223,29 +230,69 @@ class Recount:
         difference = self.interval(observed, *self.bet_apart, shared, stated)
         hint = math.nan if claim is None else claim.lower
         lower = self.lower(observed.low, *self.bet_apart, delta, hint)
-        near, one = self.student(observed.middle, *self.apart, delta), self.bet_apart[1]
+        row = self._judged(observed, lower >= -self.margin, tolerated)
+        result = {
+            "name": name,
+            "value": self.base + self.mean(self.value(theirs).middle),
+            "difference": difference,
+            "lower": lower,
+            "verdict": row["verdict"] if self.declared else "inconclusive",
+        }
+        return {**row, "result": result, "lower": lower}
+
+    def inside(
+        self,
+        ours: Booleans,
+        theirs: Sequence[Booleans],
+        tolerated: Sequence[float],
+        claimed: float | None,
+        n_segments: int,
+    ) -> list[dict[str, Any]]:
+        """What the verdict of a segment takes from every rival; its smallest bound is claimed.
+
+        A bound above the smallest is not searched: it is infinite here.
+        """
+        one = self.bet_apart[1]
+        slack, rows, late = 0.4e-9 * self.unit / (2 * one), [], []
+        for marks, most in zip(theirs, tolerated, strict=True):
+            observed = self.difference(ours, marks)
+            game, lower = _Game(self, observed.low, -one, one, self.delta), math.inf
+            passes = self.margin >= one or game.wins((one - self.margin) / (2 * one))
+            if claimed is None or not game.wins((claimed + one) / (2 * one) + slack):
+                hint = math.nan if claimed is None else claimed
+                lower = self.lower(observed.low, *self.bet_apart, self.delta, hint)
+            backing = _Game(self, observed.low, -one, one, self.delta / n_segments)
+            level = max(one - self.margin, 0.0) / (2 * one)
+            row = self._judged(observed, passes, most, n_segments)
+            rows.append({**row, "lower": lower, "backing": backing.stopped(level)})
+            late.append(observed.low)
+        if min(row["lower"] for row in rows) == math.inf:  # the claim is too small
+            for row, low in zip(rows, late, strict=True):
+                row["lower"] = self.lower(low, *self.bet_apart, self.delta, math.nan)
+        return rows
+
+    def _judged(
+        self, observed: Sums, passes: bool, tolerated: float, n_segments: int = 1
+    ) -> dict[str, Any]:
+        """The verdict against one rival, and what it rests on."""
+        delta, shared, one = self.delta, self.delta / self.shares, self.bet_apart[1]
+        mean, near = self.mean(observed.middle), self.student(observed.middle, *self.apart, delta)
         against = _Game(self, -observed.high, -one, one, shared)
         evidence = against.stopped((tolerated + one) / (2 * one))
-        half = _Game(self, -observed.high, -one, one, delta / 2)
-        worse = tolerated == 0 and (near[2] < 0 or half.wins(0.5))
-        verdict = "pass" if lower >= -self.margin and not worse else "inconclusive"
+        veto = delta / n_segments
+        half = _Game(self, -observed.high, -one, one, veto / 2)
+        upper = self.student(observed.middle, *self.apart, veto)[2]
+        worse = tolerated == 0 and (upper < 0 or half.wins(0.5))
+        verdict = "pass" if passes and not worse else "inconclusive"
         if evidence >= 1:
             verdict = "fail"
-        lags = worse or difference[0] < -self.margin
+        lags = worse or mean < -self.margin
         needed = None
         if verdict == "inconclusive":
             level, chance = (-tolerated, shared) if lags else (-self.margin, delta)
             needed = self.needed(observed, level, chance)
         return {
-            "result": {
-                "name": name,
-                "value": self.base + self.mean(self.value(theirs).middle),
-                "difference": difference,
-                "lower": lower,
-                "verdict": verdict if self.declared else "inconclusive",
-            },
-            "mean": difference[0],
-            "lower": lower,
+            "mean": mean,
             "approximate": near,
             "evidence": evidence,
             "verdict": verdict,

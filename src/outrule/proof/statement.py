@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -11,10 +10,12 @@ from typing import ClassVar, Literal
 
 import outrule
 from outrule import files
+from outrule.data.segments import segment_name
 from outrule.model.documents import STRICT, damaged, read_document, seal
 from outrule.model.value import Value
 from outrule.proof.answer import Answer
 from outrule.proof.confidence import Estimate
+from outrule.words import as_html
 
 FORMAT = 1
 Verdict = Literal["pass", "inconclusive", "fail"]
@@ -86,6 +87,56 @@ class Support:
 
 
 @dataclass(frozen=True)
+class SegmentedBy:
+    """By which columns the verdict was asked for, and what was too small for a segment."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    by: tuple[tuple[str, ...], ...]
+    min_share: float
+    min_instances: int
+    note: str | None
+
+
+@dataclass(frozen=True)
+class SegmentResult:
+    """What the data say inside one segment; ``value`` is None for small values, pooled.
+
+    ``gap`` is the difference to ``best_rival``, the best of all rivals in this segment.
+    ``gap_lower`` and ``verdict`` are those of this segment alone, as if no other had been asked
+    for; only ``fail``, and being significantly worse than plain or isotonic, are shared with all.
+    ``together`` marks passes that hold all at once, by Holm's procedure: these may be picked from
+    the list. ``needed`` counts observations of the segment. ``differences`` are those to the rules,
+    to plain and to isotonic.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    columns: tuple[str, ...]
+    value: tuple[str | None, ...] | None
+    pooled: int
+    share: float
+    n_instances: int
+    n_observations: int
+    gap: float
+    gap_lower: float
+    best_rival: str
+    verdict: Verdict
+    together: bool
+    needed: int | None
+    differences: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        return segment_name(self.columns, self.value)
+
+    @property
+    def more(self) -> int | None:
+        """About how many further observations of the segment would decide it."""
+        return None if self.needed is None else max(self.needed - self.n_observations, 1)
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What held-out data say of a model; all values per instance, in the caller's units.
 
@@ -97,6 +148,8 @@ class Certificate:
         worse than plain or isotonic. ``fail``: with the same confidence some rule is better by more
         than the margin, or plain or isotonic is better.
     verdicts : the verdicts against "rules", "plain" and "isotonic"; ``verdict`` is the weakest
+        Where segments were asked for, "segments" is the weakest of theirs. It is a minimum, so that
+        ``pass`` in every segment holds with the given confidence as it is.
     if_declared : the verdict if no observation can weigh more than ``heaviest``
         Not None where weights or cluster sizes vary and no ``max_weight`` was declared; then the
         verdict is inconclusive.
@@ -125,6 +178,7 @@ class Certificate:
     effective_n : how many instances with all outcomes the observed ones are worth, about
     largest_weight : the share of the heaviest instance in the value of our decisions
     unsupported : Support; what the log could never show, for the rival with the most of it
+    segmented, segments : what was asked for, and one result for every segment
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -172,6 +226,13 @@ class Certificate:
     effective_n: float | None
     largest_weight: float | None
     unsupported: Support | None
+    segmented: SegmentedBy | None
+    segments: tuple[SegmentResult, ...]
+
+    @property
+    def lowest(self) -> float:
+        """The smallest lower bound, of the whole and of every segment."""
+        return min([self.gap_lower, *(segment.gap_lower for segment in self.segments)])
 
     @property
     def more(self) -> int | None:
@@ -204,20 +265,21 @@ class Certificate:
     def _repr_html_(self) -> str:
         answer = Answer(self)
         cells = "".join(
-            f"<tr><td><b>{verdict}</b></td><td style='text-align:left'>{html.escape(rival)}</td>"
-            f"<td style='text-align:left'>{html.escape(words)}</td></tr>"
+            f"<tr><td><b>{verdict}</b></td><td style='text-align:left'>{as_html(rival)}</td>"
+            f"<td style='text-align:left'>{as_html(words)}</td></tr>"
             for rival, verdict, words in answer.against
         )
         notes = [answer.worth_sentence, answer.margin, answer.warning, *self.notes]
         notes.append(answer.next_step)
         return (
-            f"<b>{answer.question}</b><br>{html.escape(answer.sentence)}<table>{cells}</table>"
-            f"{'<br>'.join(html.escape(words) for words in notes if words)}"
+            f"<b>{answer.question}</b><br>{as_html(answer.sentence)}<table>{cells}</table>"
+            f"{'<br>'.join(as_html(words) for words in notes if words)}"
         )
 
     def to_json(self, key: bytes | None = None) -> str:
         """The certificate as a JSON string with a digest, signed if there is a key."""
-        return seal(json.dumps(asdict(self), indent=1, allow_nan=False), key).rstrip()
+        content = asdict(self)
+        return seal(json.dumps(content, indent=1, allow_nan=False), key).rstrip()
 
     def save(self, path: str | Path, key: bytes | None = None) -> None:
         """Write the JSON; the file is complete, or it is not there."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule.data.instances import Instances
+from outrule.data.segments import values_of
 from outrule.errors import DataError
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, model_of
@@ -24,6 +25,7 @@ from outrule.problems.contract import Layout
 from outrule.proof.continuation import first_part, largest_decision
 from outrule.proof.recount import Recount, unit_of_rounding
 from outrule.proof.recount_notes import recount_notes
+from outrule.proof.segment_recount import SegmentRecount, groups_of, last_or_first, near_claim
 from outrule.proof.statement import FORMAT, Certificate, RivalResult
 from outrule.rules.rules import Rule
 from outrule.types import Booleans, Floats
@@ -49,6 +51,8 @@ def verify(
     certificate : Certificate, or its JSON text
     calibrator, predictions, outcomes : what it was made from
 
+    Notes
+    -----
     Numbers must agree to 1e-9, of their own size or of the value range; words exactly.
     """
     text = certificate if isinstance(certificate, str) else certificate.to_json()
@@ -99,14 +103,19 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
     instances.require_observed("verify")
     decided = _decide_again(model, instances)
     try:
-        data = Recount(model, instances, decided.after, certificate)
+        groups, note = groups_of(instances, certificate)
+        shares = (len(model.rules) + 2) * (1 + len(groups))
+        data = Recount(model, instances, decided.after, certificate, shares)
     except ValueError as error:
-        raise CertificateError(f"{error}.") from None
-    rivals = _rivals(model, data, decided, certificate)
+        raise CertificateError(f"{str(error).rstrip('.')}.") from None
     before, after = instances.prediction, decided.after
+    rivals = _rivals(model, data, decided, certificate)
+    segments = SegmentRecount(model, instances, after, groups, certificate, shares)
+    n, theirs = len(decided.rules), [*decided.rules, decided.plain, decided.isotonic]
+    inside = segments.rows(decided.calibrated, theirs, [data.margin] * n + [0.0, 0.0])
     gained = data.outcome * decided.calibrated - data.outcome * decided.plain
     return {
-        **_conclusion(data, rivals, certificate),
+        **_conclusion(data, rivals, segments.counts, inside, certificate),
         **_closest(model, data, rivals, certificate),
         **_values(model, data, decided, rivals, certificate),
         "epsilon": model.epsilon,
@@ -131,14 +140,25 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         "earlier": _earlier(model, instances, data, certificate),
         "notes": _notes(model, instances, gained),
         **data.feedback(decided.calibrated, _named(model, decided), certificate.unsupported),
+        "segmented": _segmented(certificate, note),
+        "segments": segments.results(inside, _rival_names(model), declared=data.declared),
     }
+
+
+def _segmented(certificate: Certificate, note: str | None) -> dict[str, Any] | None:
+    by = certificate.segmented
+    return None if by is None else {**vars(by), "note": note}
+
+
+def _rival_names(model: Model) -> list[str]:
+    names = [rule.name for rule in model.rules]
+    return [*names, "the plain optimiser on the original predictions", "isotonic regression"]
 
 
 def _named(model: Model, decided: _Decisions) -> dict[str, Booleans]:
     """The decisions of all rivals by the names that a certificate shows."""
-    others = "the plain optimiser on the original predictions", "isotonic regression"
-    names = [*(rule.name for rule in model.rules), *others]
-    return dict(zip(names, [*decided.rules, decided.plain, decided.isotonic], strict=True))
+    marks = [*decided.rules, decided.plain, decided.isotonic]
+    return dict(zip(_rival_names(model), marks, strict=True))
 
 
 def _decide_again(model: Model, instances: Instances) -> _Decisions:
@@ -177,35 +197,45 @@ def _rivals(
 
 
 def _conclusion(
-    data: Recount, rivals: list[dict[str, Any]], certificate: Certificate
+    data: Recount,
+    rivals: list[dict[str, Any]],
+    counts: list[Recount],
+    inside: list[list[dict[str, Any]]],
+    certificate: Certificate,
 ) -> dict[str, Any]:
     """The verdicts, and what would decide an open one."""
+    order = ("fail", "inconclusive", "pass")
     groups = {"rules": rivals[:-2], "plain": rivals[-2:-1], "isotonic": rivals[-1:]}
     provisional = {name: data.verdict(group) for name, group in groups.items()}
-    verdicts = provisional if data.declared else dict.fromkeys(groups, "inconclusive")
-    order = ("fail", "inconclusive", "pass")
+    if inside:
+        found = [one.verdict(rows) for one, rows in zip(counts, inside, strict=True)]
+        provisional["segments"] = min(found, key=order.index)
+    verdicts = provisional if data.declared else dict.fromkeys(provisional, "inconclusive")
     headline = min(verdicts.values(), key=order.index)
     needed = None
     if data.declared and headline == "inconclusive":
-        needed = _last_or_first([rival for rival in rivals if rival["open"]])
-    if needed and certificate.needed:  # a large count hangs on the last bits
-        slack = 1e-6 + 1e-9 * math.sqrt(needed)
-        same = math.isclose(needed, certificate.needed, rel_tol=slack)
-        needed = certificate.needed if same else needed
+        undecided = [rival for rival in rivals if rival["open"]]
+        for one, rows in zip(counts, inside, strict=True):
+            scaled = [{**row, "needed": _of_all(row["needed"], one.n, data.n)} for row in rows]
+            undecided += [row for row in scaled if row["open"]]
+        needed = last_or_first(undecided)
     return {
         "verdict": headline,
         "verdicts": verdicts,
         "if_declared": None if data.declared else min(provisional.values(), key=order.index),
-        "needed": needed,
+        "needed": near_claim(needed, certificate.needed),
     }
+
+
+def _of_all(needed: int | None, n: int, n_whole: int) -> int | None:
+    return None if needed is None else -(-needed * n_whole // n)
 
 
 def _closest(
     model: Model, data: Recount, rivals: list[dict[str, Any]], certificate: Certificate
 ) -> dict[str, Any]:
     """The gap, and the rivals with the smallest lower bounds."""
-    names = [rule.name for rule in model.rules]
-    every = [*names, "the plain optimiser on the original predictions", "isotonic regression"]
+    names, every = [rule.name for rule in model.rules], _rival_names(model)
     return {
         "gap": data.nearest(rivals, certificate.approximate.get("gap"))["mean"],
         "gap_lower": min(rival["lower"] for rival in rivals),
@@ -288,15 +318,6 @@ def _claims(certificate: Certificate, n_rules: int) -> list[RivalResult | None]:
     return [*rules, *[*certificate.rivals, None, None][:2]]
 
 
-def _last_or_first(undecided: list[dict[str, Any]]) -> int | None:
-    """The smallest count that fails; else the largest that passes, if all have one."""
-    failing = [rival["needed"] for rival in undecided if rival["lags"] and rival["needed"]]
-    if failing:
-        return int(min(failing))
-    counts = [rival["needed"] for rival in undecided]
-    return int(max(counts)) if counts and None not in counts else None
-
-
 def _notes(model: Model, instances: Instances, difference: Floats) -> list[str]:
     per_instance = np.bincount(instances.instance, weights=difference).astype(np.float64)
     try:
@@ -347,9 +368,25 @@ def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout:
             p = project(np.where(moved(p, test), np.interp(p, x, y), p))
         starts.append(p)
     p = project(np.mean(starts, axis=0) if starts else model.start_of(instances))
-    for test, step in model.patches:
-        p = project(p + step * moved(p, test))
+    inside = _inside(model, instances)
+    for patch in model.patches:
+        marks = moved(p, patch.test)
+        marks = marks if patch.segment < 0 else marks & inside[patch.segment]
+        p = project(p + patch.step * marks)
     return p
+
+
+def _inside(model: Model, instances: Instances) -> list[Booleans]:
+    """The items of every segment of the model: of its value, or of no other."""
+    if model.segmentation is None:
+        return []
+    marks = []
+    for columns, value, *_ in model.segmentation.segments:
+        number, values = values_of(instances, columns)
+        named = {s.value for s in model.segmentation.segments if s.columns == columns}
+        good = [one == value if value is not None else one not in named for one in values]
+        marks.append(np.array(good)[number][instances.instance])
+    return marks
 
 
 def _on_simplex(p: Floats, instances: Instances, frozen: Booleans) -> Floats:

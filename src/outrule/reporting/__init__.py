@@ -6,7 +6,7 @@ from typing import Any
 
 from outrule.errors import refuse_argument
 from outrule.proof.statement import Certificate
-from outrule.reporting import cards, held_out, training
+from outrule.reporting import cards, held_out, segments, training
 from outrule.reporting.answer import answer
 from outrule.reporting.page import whole_page
 from outrule.reporting.summary import check_summary, of_certificate
@@ -16,6 +16,7 @@ from outrule.reporting.summary import check_summary, of_certificate
 SECTIONS = {
     "values": ("Values", held_out.values, "values"),
     "forest": ("Rules", held_out.forest, "rules"),
+    "segments": ("Segments", segments.segments, "segments"),
     "realised": ("Predicted vs realised", held_out.realised, "promises"),
     "violations": ("Violations", held_out.violations, "violations"),
     "rounds": ("Rounds", training.rounds, "rounds"),

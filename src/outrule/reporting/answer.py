@@ -22,7 +22,9 @@ def answer(summary: Facts, about: list[str]) -> str:
     )
     tiles = {line["per"]: tile(line["figure"], line["more"]) for line in found["worth"]}
     margin = f"{found['margin'].capitalize()}. {found['warning'] or ''}"
-    notes = "".join(f"<p>{text(words)}</p>\n" for words in (margin, *summary["verdict"]["notes"]))
+    seen = found["feedback"]
+    facts = [margin, *([f"{seen[0].upper()}{seen[1:]}."] if seen else [])]
+    notes = "".join(f"<p>{text(words)}</p>\n" for words in facts + summary["verdict"]["notes"])
     return (
         f'<section id="verdict" class="verdict {word}" aria-labelledby="verdict-title">\n'
         f'<p class="about">{" · ".join(map(text, [*about, *_judged(summary)]))}</p>\n'

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import NamedTuple
+
+from outrule.words import as_html
 
 MINUS = "\N{MINUS SIGN}"
 PER_CENT = "\N{NO-BREAK SPACE}%"
@@ -154,10 +155,10 @@ def chart(
     labels = "".join(tick.at("bottom") for tick in ticks)
     width = max(len(tick.label) for tick in ticks)
     under = "".join(tick.at("left") for tick in below or across.ticks(whole=True))
-    below_title, up_title = (f'<span class="name">{escape(name)}</span>' for name in axes)
+    below_title, up_title = (f'<span class="name">{as_html(name)}</span>' for name in axes)
     return (
-        f"<figure{attributes}>\n<figcaption>{escape(title)}</figcaption>\n{up_title}"
-        f'<div class="plot" role="img" aria-label="{escape(words)}">'
+        f"<figure{attributes}>\n<figcaption>{as_html(title)}</figcaption>\n{up_title}"
+        f'<div class="plot" role="img" aria-label="{as_html(words)}">'
         f'<div class="up" style="width:{width + 1}ch">{labels}</div>'
         f'<div class="canvas"><svg viewBox="0 0 {SIDE} {SIDE}" preserveAspectRatio="none">'
         f'{grid}{"".join(drawn)}</svg></div><div class="across">{under}{below_title}</div></div>\n'

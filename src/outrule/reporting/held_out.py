@@ -200,7 +200,9 @@ def violations(summary: Facts) -> str:
 
 def name_of_test(row: Facts) -> str:
     """The name of a rule, or what the optimiser is called."""
-    return f"<em>{OPTIMISER}</em>" if row["kind"] == "optimiser" else text(row["test"])
+    if row["kind"] != "optimiser":
+        return text(row["test"])
+    return f"<em>{OPTIMISER}</em>{text(row['test'].removeprefix('optimiser'))}"
 
 
 def _largest(rows: Sequence[Facts], tolerance: float | None, write: Figures) -> str:

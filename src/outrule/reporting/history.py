@@ -24,13 +24,17 @@ def round_of(number: int, row: Round) -> dict[str, Any]:
 
 def ledger_of(model: Model, rounds: list[dict[str, Any]]) -> dict[str, Any]:
     """What the patches of each test did, and took off the squared error."""
-    entries: dict[int, dict[str, Any]] = {}
+    entries: dict[tuple[int, int], dict[str, Any]] = {}
+    found = model.segmentation
+    places = [] if found is None else [f" in {segment.name}" for segment in found.segments]
     for patch, fall in zip(model.patches, _falls(len(model.patches), rounds), strict=True):
         own = patch.test == OPTIMISER
+        name = "optimiser" if own else model.tests[patch.test].name
+        where = places[patch.segment] if patch.segment >= 0 else ""
         row = entries.setdefault(
-            patch.test,
+            (patch.test, patch.segment),
             {
-                "test": "optimiser" if own else model.tests[patch.test].name,
+                "test": name + where,
                 "kind": "optimiser" if own else "rule",
                 "n_patches": 0,
                 "sum_of_steps": 0.0,
@@ -51,7 +55,7 @@ def ledger_of(model: Model, rounds: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "tests": tests,
         "n_patches": len(model.patches),
-        "n_tests": len(model.tests) + 1,
+        "n_tests": (len(model.tests) + 1) * (1 + len(places)),
         "fall": sum(row["fall"] or 0.0 for row in tests),
         "noisy": noisy,
         "note": _note(noisy, sum(row["n_unmeasured"] for row in tests)),

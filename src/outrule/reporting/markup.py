@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from outrule.model.value import Value
 from outrule.reporting.charts import MINUS
-from outrule.words import Figures, harmless
+from outrule.words import Figures, as_html
 
 Facts = Mapping[str, Any]  # a summary, or a part of it
-KEPT = "\n\t\N{NO-BREAK SPACE}"  # characters of ours that do no harm
 SHAPES = {  # of the entries of a legend
     "dot": '<line x1="0" x2="24" y1="8" y2="8"/><circle cx="12" cy="8" r="4"/>',
     "square": '<line x1="0" x2="24" y1="8" y2="8"/><rect x="8" y="4" width="8" height="8"/>',
@@ -28,7 +26,7 @@ class Html(str):
 
 def text(value: object) -> str:
     """Anything as HTML; all but :class:`Html` is escaped, invisible characters too."""
-    return value if isinstance(value, Html) else escape(harmless(str(value), KEPT))
+    return value if isinstance(value, Html) else as_html(str(value))
 
 
 def code(value: object) -> Html:

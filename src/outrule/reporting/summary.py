@@ -22,6 +22,7 @@ from outrule.proof.novelty import check_new
 from outrule.proof.statement import RivalResult
 from outrule.reporting.charts import MINUS
 from outrule.reporting.history import ledger_of, round_of
+from outrule.reporting.segments import segments_of
 from outrule.rules.descriptions import describe, full_name, in_words
 
 FORMAT = 1
@@ -70,6 +71,8 @@ def summarise(
         (intervals); the optimiser's own test is the last
     promises : ``before`` and ``after``, each ``predicted`` and ``realised``
     squared_error : ``before`` and ``after``
+    segments : only if the certificate has some: ``rows``, the attributes of its segments with the
+        smallest lower bound first, ``rivals`` (what the ``differences`` are to) and a ``note``
     rounds : the history of training: ``round``, ``test``, ``violation``, ``step``,
         ``squared_error`` (before the patch) and ``n``
     ledger : ``tests``, a list of the tests that were patched, most worth first, with ``test``,
@@ -114,7 +117,7 @@ def of_certificate(
 ) -> dict[str, Any]:
     """The part of a summary that a certificate knows; ``names`` are longer names of its rules."""
     answer = Answer(certificate, names or {}, MINUS)
-    words = "question sentence margin warning next_step instance"
+    words = "question sentence margin warning feedback next_step instance"
     return {
         "format": FORMAT,
         "library": outrule.__version__,
@@ -151,6 +154,7 @@ def of_certificate(
             "before": certificate.squared_error_before,
             "after": certificate.squared_error_after,
         },
+        **segments_of(certificate, answer),
     }
 
 

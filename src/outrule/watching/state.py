@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from outrule.data.checks import LARGEST, SMALLEST
+from outrule.errors import DataError
 from outrule.model.documents import STRICT, damaged, read_document, seal
 from outrule.types import Floats
-from outrule.watching.detectors import STAKES, Detectors
-from outrule.watching.keys import Key
+from outrule.watching.detectors import FULL, STAKES, Detectors
+from outrule.watching.keys import Key, as_key, check_ascends
 
 FORMAT = 1
 HISTORY = 2_000  # batches that are remembered one by one
 NOUN = "watch state"
+MOST = 1e20 * LARGEST  # of the weight of all instances, and of what one of them is worth
 
 Word = Literal["kept", "undecided", "lost"]
 Watched = Literal["rivals", "predicted"]
@@ -137,10 +141,16 @@ def read_state(text: str, n_rules: int, name: str) -> State:
     """
     file = read_document(State, text, FORMAT, name=name, noun=NOUN)
     n_claims = 0 if not file.history else 2 + (n_rules + 2 if file.full else 0)
+    begun, counted = bool(file.history), file.first is not None
     claims = {
-        "claims": len(file.claims) == n_claims and all(map(_complete, file.claims)),
-        "history": len(file.history) == min(file.n_batches, HISTORY),
+        "history": len(file.history) == min(file.n_batches, HISTORY) and _ascends(file.history),
         "run_length": file.run_length >= 2 and file.margin >= 0,
+        "full": (file.full is not None) == begun and (file.k or 0) >= begun,
+        "n": counted <= begun and 0 <= file.n <= file.n_observations and counted == (file.n > 0),
+        "weight": SMALLEST <= file.weight <= MOST if counted else file.weight == 0,
+        "predicted": max(abs(file.predicted), abs(file.realised)) <= MOST * file.weight,
+        "claims": len(file.claims) == n_claims and all(_is_valid(one, file) for one in file.claims),
+        "alarms": _are_valid(file.alarms, file),
     }
     for part, holds in claims.items():
         if not holds:
@@ -148,9 +158,35 @@ def read_state(text: str, n_rules: int, name: str) -> State:
     return file
 
 
-def _complete(claim: ClaimState) -> bool:
+def _is_valid(claim: ClaimState, file: State) -> bool:
+    """Whether numbers are as :class:`Detectors` make them."""
     rows: tuple[Sequence[Any], ...] = (claim.doubt, claim.climb, claim.start, claim.trust)
-    return all(len(row) == len(STAKES) for row in rows)
+    return (
+        all(len(row) == len(STAKES) for row in rows)
+        and abs(claim.sum) <= MOST * file.weight
+        and min(claim.doubt) >= 0
+        and max(claim.trust) <= FULL
+        and 0 <= min(claim.start) <= max(claim.start) <= file.n_batches
+    )
+
+
+def _ascends(history: Sequence[Row]) -> bool:
+    try:
+        for row in history:
+            if as_key(row.batch) != row.batch:
+                return False
+        for before, after in pairwise(history):
+            check_ascends(after.batch, before.batch)
+    except DataError:
+        return False
+    return True
+
+
+def _are_valid(alarms: Sequence[Alarm], file: State) -> bool:
+    """At most one alarm for each thing that is watched, and none before the first batch."""
+    watched = [alarm.watched for alarm in alarms]
+    known = set(file.watched) if file.first is not None else set()
+    return len(set(watched)) == len(watched) and set(watched) <= known
 
 
 def _line(value: Any) -> str:

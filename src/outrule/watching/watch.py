@@ -14,14 +14,15 @@ from outrule.data.arrays import numeric, read_arrays
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
+from outrule.model.documents import damaged
 from outrule.model.model import Model, model_of
 from outrule.proof.certificate import name_of_rival, unit_of
 from outrule.types import Floats
-from outrule.watching.claims import Terms, add_up, first_terms
+from outrule.watching.claims import SIDES, Terms, add_up, first_terms
 from outrule.watching.counting import add_batch, status_of
 from outrule.watching.detectors import Detectors
 from outrule.watching.keys import Key, as_key, check_ascends, next_key
-from outrule.watching.state import FORMAT, State, claim_states, read_state
+from outrule.watching.state import FORMAT, NOUN, State, claim_states, read_state
 from outrule.watching.status import WatchStatus
 
 
@@ -49,6 +50,8 @@ class Watch:
         The largest total weight that a cluster can have (its size, without weights), or an instance
         that has a weight. Needed where there are clusters or weights.
 
+    Notes
+    -----
     Evidence is an e-detector (Shiryaev-Roberts form), the mean over rivals. Its memory is one small
     row of numbers per rival. Observations must be independent: whole clusters must be in one batch.
 
@@ -102,6 +105,10 @@ class Watch:
                 "state; keep the old one as a record."
             )
         watch = cls(calibrator, state.run_length, state.margin, state.max_weight)
+        known = {"rivals": watch.rivals, "predicted": SIDES}
+        for alarm in state.alarms:
+            if alarm.name not in known[alarm.watched] or not {*alarm.better} <= {*watch.rivals}:
+                raise damaged(name, NOUN, ValueError("an alarm names a rule that does not exist"))
         watch.state = state
         return watch
 
@@ -129,6 +136,8 @@ class Watch:
         batch : int, or ISO date or time (or the string of one), optional
             Keys must ascend. Without one, batches are numbered.
 
+        Notes
+        -----
         DataError, and nothing is counted, if the batch was counted before, is out of order, or is
         part of the training data.
         """

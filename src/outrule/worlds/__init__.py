@@ -1,6 +1,6 @@
-"""Synthetic data with known answers: those of the paper's evaluation, and two small examples."""
+"""Synthetic data with known answers: those of the paper's evaluation, and small examples."""
 
-from outrule.worlds.examples import rejection, two_arms
+from outrule.worlds.examples import rejection, six_cities, two_arms
 from outrule.worlds.predictors import LinearPredictor, brief_predictor, converged_predictor, draw
 from outrule.worlds.quadratic import Quadratic
 
@@ -11,5 +11,6 @@ __all__ = [
     "converged_predictor",
     "draw",
     "rejection",
+    "six_cities",
     "two_arms",
 ]

@@ -1,6 +1,7 @@
-"""Two small examples of the paper whose values are known in closed form."""
+"""Two small examples of the paper whose values are known in closed form, and one of segments."""
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from outrule.errors import check_number
@@ -75,3 +76,33 @@ def rejection(n: int, seed: Seed, sharpness: float = 3.0) -> tuple[Floats, Float
     confident = sharpness * logit(truth)
     predictions = np.column_stack([expit(-confident), expit(confident)])
     return predictions, np.column_stack([1 - positive, positive])
+
+
+def six_cities(n: int, seed: Seed) -> tuple[Floats, Floats, NDArray[np.str_]]:
+    """Draw a world in which predictions are right in five cities and useless in the sixth.
+
+    There are four items, whose predictions are uniform in [0, 1]. In Rome, a tenth of all
+    instances, the first item succeeds with probability 0.8 and the others with 0.3, whatever was
+    predicted; elsewhere success has the predicted probability. The argmax is worth 0.8 elsewhere,
+    and 0.425 in Rome, where the rule "always the first" is worth 0.8; on the whole it is worth 0.53
+    only. The other cities have shares of 0.30, 0.25, 0.20, 0.12 and 0.03.
+
+    Returns
+    -------
+    predictions, outcomes : arrays (n, 4)
+    city : array of str (n,)
+
+    Examples
+    --------
+    >>> predictions, outcomes, city = six_cities(1000, seed=0)
+    >>> sorted(set(city.tolist()))
+    ['Bern', 'Lyon', 'Nice', 'Oslo', 'Rome', 'Turin']
+    """
+    check_sample(n, seed, "six_cities")
+    rng = stream(seed, SAMPLES)
+    names = np.array(["Bern", "Lyon", "Oslo", "Turin", "Rome", "Nice"])
+    city = rng.choice(names, n, p=[0.30, 0.25, 0.20, 0.12, 0.10, 0.03])
+    predictions = rng.random((n, 4))
+    in_rome = (city == "Rome")[:, None]
+    chance = np.where(in_rome, [0.8, 0.3, 0.3, 0.3], predictions)
+    return predictions, (rng.random((n, 4)) < chance).astype(np.float64), city

@@ -19,6 +19,11 @@ def stream(seed: Seed, purpose: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose,)))
 
 
+def mix(*parts: int) -> int:
+    """One seed from several numbers; another one for any other numbers."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(11))
+
+
 def check_seed(seed: Seed, owner: str) -> None:
     """Raise unless the seed is a non-negative int, or a non-empty sequence of them."""
     if isinstance(seed, Sequence) and not isinstance(seed, str | bytes):

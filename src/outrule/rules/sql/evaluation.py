@@ -17,6 +17,7 @@ from outrule.data.origin import TableOrigin
 from outrule.errors import DataError
 from outrule.rules.sql.grammar import Expression, read
 from outrule.rules.sql.plan import plan, run
+from outrule.rules.sql.ranges import LONGEST, is_inside, range_words
 from outrule.rules.sql.tokens import place
 
 
@@ -109,18 +110,33 @@ def _columns(expression: Expression, instances: Instances) -> list[Any]:
 
 def _column(instances: Instances, name: str) -> Any:
     """One column, in the types that expressions work with."""
-    origin = instances.origin
     try:
-        if isinstance(origin, TableOrigin) and name in origin.frame.columns:
-            return _plain(origin.frame[name].alias(""))  # it may be called ^x$, a pattern
-        if name == "prediction" and name not in getattr(origin, "columns", ()):
-            return pl.Series(instances.prediction)
-        values = origin.flat_column(name)
-        if values.dtype.kind in "mM":
-            values = values.astype(f"{values.dtype.kind}8[us]")  # Polars lacks days and seconds
-        return _plain(pl.Series(values.tolist() if values.dtype.kind == "O" else values))
+        column = _read_column(instances, name)
+        if is_inside(column):
+            return _plain(column)
     except (TypeError, ValueError, OverflowError, PolarsError, PanicException):
         raise DataError(f"column {name!r} has a type that expressions cannot use.") from None
+    raise DataError(f"column {name!r} has a value that is {range_words(column.dtype)}.")
+
+
+def _read_column(instances: Instances, name: str) -> Any:
+    origin = instances.origin
+    if isinstance(origin, TableOrigin) and name in origin.frame.columns:
+        return origin.frame[name].alias("")  # it may be called ^x$, a pattern
+    if name == "prediction" and name not in getattr(origin, "columns", ()):
+        return pl.Series(instances.prediction)
+    values = origin.flat_column(name)
+    if values.dtype.kind in "mM":
+        values = _microseconds(values)
+    return pl.Series(values.tolist() if values.dtype.kind == "O" else values)
+
+
+def _microseconds(values: NDArray[Any]) -> NDArray[Any]:
+    """Polars lacks days and seconds; what would wrap around becomes a value that is refused."""
+    kind = values.dtype.kind
+    wide = values.astype(f"{kind}8[us]")
+    far = np.abs(values.astype(f"{kind}8[D]").astype(np.int64)) > LONGEST
+    return np.where(far & ~np.isnat(values), wide.dtype.type(2**63 - 1, "us"), wide)
 
 
 def _plain(column: Any) -> Any:

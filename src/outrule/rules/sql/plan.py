@@ -13,6 +13,7 @@ from polars.exceptions import PanicException, PolarsError
 
 from outrule.errors import ArgumentError
 from outrule.rules.sql.grammar import COMPARISONS, Node, read
+from outrule.rules.sql.ranges import bounded, exact, is_inside, limits, range_words
 from outrule.rules.sql.tokens import fault
 from outrule.rules.sql.words import WORDS
 
@@ -97,17 +98,26 @@ def plan(text: str, kinds: tuple[Any, ...], deepest: int = DEEPEST) -> Plan:
     copies, sensitive = _count_copies(nodes), _find_sensitive(nodes)
     terms: dict[int, Term] = {}
     steps: list[Step] = []
+
+    def split(term: Term, start: int) -> Term:
+        """The same value as a column of the next level."""
+        nonlocal empty
+        steps.append(Step(term.level, f"step {len(steps)}", term.polars, start))
+        empty = empty.with_columns(term.polars.alias(steps[-1].name))
+        return Term(pl.col(steps[-1].name), term.kind, level=term.level + 1, nan=term.nan)
+
     for node in nodes:
         if node.operation == "column":
             number = numbers[node.values[0]]
             term = Term(pl.col(_name(number)), kinds[number])
         else:
             term = _apply(node, [terms[id(part)] for part in node.parts], empty, text)
-        split = term.depth > deepest or copies[id(node)] > 1 or node is nodes[-1]
-        if term.depth and (split or (term.nan and id(node) in sensitive)):
-            steps.append(Step(term.level, f"step {len(steps)}", term.polars, node.start))
-            empty = empty.with_columns(steps[-1].polars.alias(steps[-1].name))
-            term = Term(pl.col(steps[-1].name), term.kind, level=term.level + 1, nan=term.nan)
+        if term.depth and node.operation not in COMBINING and limits(term.kind) is not None:
+            whole = split(term, node.start)
+            term = whole._replace(polars=bounded(whole.polars, term.kind), depth=1)
+        apart = term.depth > deepest or copies[id(node)] > 1 or node is nodes[-1]
+        if term.depth and (apart or (term.nan and id(node) in sensitive)):
+            term = split(term, node.start)
         terms[id(node)] = term
     result = terms[id(nodes[-1])]
     name = result.polars.meta.output_name() if result.constant is None else result.constant
@@ -155,7 +165,7 @@ def _apply(node: Node, terms: Sequence[Term], empty: Any, text: str) -> Term:
     fixed = all(term.constant is not None for term in terms)
     try:
         operands = [_operand(node, i, terms, text) for i in range(len(terms))]
-        made = _look_up(node, terms, operands[0]) if node.operation == "IN" else None
+        made = _special(node, terms, operands)
         if made is None:
             source = (terms[0].kind,) if node.operation == "CAST" else ()
             made = WORDS[node.operation].make(*operands, *node.values, *source)
@@ -164,6 +174,11 @@ def _apply(node: Node, terms: Sequence[Term], empty: Any, text: str) -> Term:
         raise _fault(error, text, node.start) from None
     floats = result.dtype == pl.Float64
     if fixed:
+        if not is_inside(result):
+            if node.operation == "CAST" and not node.values[1]:  # TRY_CAST
+                return _constant(result.clear(1))
+            words = f"the result of {node.operation} is {range_words(result.dtype)},"
+            raise fault(text, node.start, words)
         return _constant(result.fill_nan(None) if floats else result)
     depth, level = 1 + max(term.depth for term in terms), max(term.level for term in terms)
     return Term(made, result.dtype, None, depth, level, floats)
@@ -187,6 +202,13 @@ def _operand(node: Node, i: int, terms: Sequence[Term], text: str) -> Any:
         words = f"{node.operation} needs true or false, not {kind},"
         raise fault(text, node.parts[i].start, words)
     return polars.cast(pl.Boolean) if i < word.tests else polars
+
+
+def _special(node: Node, terms: Sequence[Term], operands: Sequence[Any]) -> Any:
+    """Operations that are something else on operands of some types; None for all others."""
+    if node.operation in ("+", "-") and all(term.kind == pl.Duration for term in terms):
+        return exact(node.operation, *operands)
+    return _look_up(node, terms, operands[0]) if node.operation == "IN" else None
 
 
 def _look_up(node: Node, terms: Sequence[Term], x: Any) -> Any:

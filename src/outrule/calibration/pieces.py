@@ -1,0 +1,240 @@
+"""A piece of data that are too large for memory: its arrays in files, read when it is its turn.
+
+A piece is audited and patched by itself. What leaves it are integer sums, so the sums over all
+pieces have the same bits however the data are cut. Its state depends only on the data and on the
+log, the list of what happened to it: a piece that was lost is made again, and the log replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrule.calibration.audit import (
+    OPTIMISER,
+    Part,
+    Tally,
+    Whole,
+    part_of,
+    residuals,
+    sum_over,
+    tally_of,
+    value_sums,
+)
+from outrule.calibration.incremental import IncrementalAudit, Ledger
+from outrule.calibration.noise import squares_of
+from outrule.calibration.patches import (
+    AnyPatch,
+    Decided,
+    apply_patches,
+    first_point,
+    patch_columns,
+)
+from outrule.data.instances import Instances
+from outrule.problems.contract import Layout, Problem
+from outrule.rules.decisions import compact
+from outrule.types import Floats, Integers
+
+REFRESH = None  # in a log: compute anew what steps have moved by rounded amounts
+SMALL = 1 << 12  # bytes of an array that is not worth a file
+
+Log = Sequence[AnyPatch | None]
+
+
+class Store:
+    """Arrays by name, in files of a folder that are mapped into memory while they are used."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.small = folder, dict[str, NDArray[Any]]()
+        folder.mkdir(parents=True)
+
+    def __setitem__(self, name: str, array: NDArray[Any]) -> None:
+        if array.nbytes <= SMALL:
+            self.small[name] = array
+            return
+        path = self.folder / f"{name}.npy"
+        mode: Any = "r+" if path.exists() else "w+"  # never cut short what may be mapped
+        shape = None if mode == "r+" else array.shape
+        target = np.lib.format.open_memmap(path, mode, array.dtype, shape)
+        target[...] = array
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name in self.small:
+            return self.small[name]
+        return np.asarray(np.lib.format.open_memmap(self.folder / f"{name}.npy", "r+"))
+
+
+class Opening(NamedTuple):
+    """The sums of a piece that are needed once, before the first round."""
+
+    marked: Integers
+    values: Integers  # of every rule
+    squares: int  # the squared error of the start
+    offers: int  # items on offer, by weight
+
+
+@dataclass
+class Piece:
+    """Instances with the decisions of all rules on them, and the state of the loop there."""
+
+    store: Store
+    problem: Problem
+    value_range: tuple[float, float]
+    k: int
+    of_rule: Integers
+    layout_arrays: tuple[tuple[str, str], ...]  # kind and name of those of the problem
+    weighted: bool
+    whole: Whole | None = None
+    version: int = 0  # how much of the log has been applied
+    ledger: Ledger | None = None  # its large arrays are in the store
+
+    @classmethod
+    def of(
+        cls,
+        store: Store,
+        instances: Instances,
+        layout: Layout,
+        picks: NDArray[Any],
+        of_rule: Integers,
+        start: Floats,
+        problem: Problem,
+    ) -> Piece:
+        """Keep what the loop needs of these instances; their outcomes are known or estimated."""
+        assert instances.outcome is not None
+        store["prediction"] = first_point(start, problem, layout)
+        store["outcome"], store["offsets"] = instances.outcome, layout.offsets
+        store["picks"] = picks
+        for name in ("weight", "cluster"):
+            if getattr(instances, name) is not None:
+                store[name] = getattr(instances, name)
+        names = []
+        for kind in ("per_item", "per_instance", "shared"):
+            for name, array in getattr(layout, kind).items():
+                store[f"{kind}.{name}"] = array
+                names.append((kind, name))
+        weighted = instances.weight is not None
+        fixed = (problem, instances.value_range, layout.k, of_rule, tuple(names), weighted)
+        return cls(store, *fixed)
+
+    def open(self, whole: Whole) -> Opening:
+        """Learn what all the data are like; the first sums."""
+        self.whole = whole
+        layout = self._layout()
+        fixed = (self._instances(layout), layout, self.store["picks"], self.of_rule)
+        part = part_of(*fixed, whole)
+        self.store["movable"], self.store["marked"] = part.movable, part.marked
+        sizes = np.diff(layout.offsets)
+        offers = int((np.rint(part.weight * 2.0**whole.bits).astype(np.int64) * sizes).sum())
+        squares = residuals(part, self.store["prediction"])[1]
+        return Opening(part.marked, value_sums(part), squares, offers)
+
+    def advance(self, log: Log) -> Tally:
+        """Apply what is new in the log, and audit."""
+        part, prediction = self._part(), self.store["prediction"]
+        if not self._incremental:
+            new = [entry for entry in log[self.version :] if entry is not REFRESH]
+            decided = Decided(self.problem, part.layout, part.picks, self.value_range)
+            apply_patches(prediction, *patch_columns(new, self.of_rule), decided)
+            self.version = len(log)
+            return self._audit(part, prediction)
+        kept = self._ledger()
+        state = IncrementalAudit(part, prediction, self.problem, kept)
+        known = None if kept is None else self.store["optimiser"]  # of the predictions as they are
+        for entry in log[self.version :]:
+            if entry is REFRESH:
+                state.refresh()
+            elif entry.test == OPTIMISER:
+                state.apply(entry, state.tally()[1] if known is None else known)
+            else:
+                state.apply(entry, part.picks[:0])
+            known = None
+        self.version = len(log)
+        tally, optimiser = state.tally()
+        self._keep(state, kept, optimiser)
+        return tally
+
+    def squares(self, means: Floats) -> Floats:
+        """How the residual sums of every test vary over the instances, before any patch."""
+        part, prediction = self._part(), self.store["prediction"]
+        residual, _ = residuals(part, prediction)
+        groups = (np.arange(len(part.layout)), part.weight)
+        rows = np.zeros(len(part.picks))
+        rows[self.of_rule] = means[:OPTIMISER]
+        of_rules = squares_of(part, residual, part.picks, rows, *groups)
+        picks = compact(self.problem.pick_on_threads(prediction, part.layout), part.layout)
+        own = squares_of(part, residual, picks[None], means[OPTIMISER:], *groups)
+        return np.append(of_rules[self.of_rule], own)
+
+    def cluster_sums(self, n_clusters: int, tests: range) -> Integers:
+        """The residual sums of some tests by cluster, before any patch; (n_tests, n_clusters)."""
+        group = self.store["cluster"]
+        part, prediction = self._part(), self.store["prediction"]
+        residual, _ = residuals(part, prediction)
+        own = compact(self.problem.pick_on_threads(prediction, part.layout), part.layout)
+        first, sizes = part.layout.offsets[:-1], np.diff(part.layout.offsets)
+        result = np.zeros((len(tests), n_clusters), dtype=np.int64)
+        rows = [own if t == len(self.of_rule) else part.picks[self.of_rule[t]] for t in tests]
+        for total, picks in zip(result, rows, strict=True):
+            for positions in picks:
+                chosen = np.flatnonzero(positions < sizes)
+                values = residual[first[chosen] + positions[chosen].astype(np.int64)]
+                np.add.at(total, group[chosen], values)
+        return result
+
+    @property
+    def _incremental(self) -> bool:
+        return not self.problem.simplex and not self.weighted
+
+    def _audit(self, part: Part, prediction: Floats) -> Tally:
+        residual, squares = residuals(part, prediction)
+        sums = sum_over(residual, part.layout, part.picks)
+        optimiser = self.problem.pick_on_threads(prediction, part.layout)
+        return tally_of(part, residual, sums, squares, optimiser)[0]
+
+    def _ledger(self) -> Ledger | None:
+        if self.ledger is None:
+            return None
+        return replace(self.ledger, arrays={name: self.store[name] for name in self.ledger.arrays})
+
+    def _keep(self, state: IncrementalAudit, before: Ledger | None, optimiser: Any) -> None:
+        """Write the arrays that are new; those of the files were changed in place."""
+        now, old = state.ledger, {} if before is None else before.arrays
+        for name, array in now.arrays.items():
+            if array is not old.get(name):
+                self.store[name] = array
+        # After the decisions that were counted last, which may be those that it had before.
+        self.store["optimiser"] = optimiser
+        self.ledger = replace(now, arrays=dict.fromkeys(now.arrays, np.empty(0)))
+
+    def _layout(self) -> Layout:
+        arrays: dict[str, Any] = {"per_item": {}, "per_instance": {}, "shared": {}}
+        for kind, name in self.layout_arrays:
+            arrays[kind][name] = self.store[f"{kind}.{name}"]
+        return Layout(self.store["offsets"], self.k, None, **arrays)
+
+    def _instances(self, layout: Layout) -> Instances:
+        """The numbers of the instances; rules and names are not needed any more."""
+        origin: Any = None
+        weight = self.store["weight"] if self.weighted else None
+        return Instances(
+            self.store["prediction"],
+            layout.offsets,
+            origin,
+            outcome=self.store["outcome"],
+            weight=weight,
+            value_range=self.value_range,
+        )
+
+    def _part(self) -> Part:
+        assert self.whole is not None
+        layout = self._layout()
+        instances = self._instances(layout)
+        weight = instances.normalised_weight(self.whole.n, self.whole.total_weight)
+        fixed = (instances, self.store["outcome"], layout, self.store["picks"], self.of_rule)
+        rest = (self.store["movable"], self.store["marked"])
+        return Part(*fixed, weight, self.whole, *rest)

@@ -1,0 +1,147 @@
+"""Data cut into cells, the overlaps of segments, so that every test is also taken inside each.
+
+A cell lies in or outside of every segment as a whole. So it is audited and patched by itself, as
+any data are, and the violation of a test inside a segment is the sum over its cells, each by its
+share of the weight. Every instance is in one cell: the audit of all reads the same memory as that
+of uncut data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from outrule.calibration.audit import Audit, Part, part_of
+from outrule.calibration.noise import supported_tolerance
+from outrule.calibration.patches import AnyPatch, replay
+from outrule.data.instances import Instances
+from outrule.data.segments import Segmentation
+from outrule.errors import DataError
+from outrule.problems.contract import Problem
+from outrule.rules.rules import Rule
+from outrule.types import Booleans, Floats, Integers
+
+MOST_CELLS = 1_000
+
+
+class Cell(NamedTuple):
+    """Instances that are in the same segments."""
+
+    rows: Integers
+    flat: Integers  # their items
+    inside: Booleans  # for every segment
+
+    def own(self, patches: Sequence[AnyPatch]) -> list[AnyPatch]:
+        """The patches that move its items: those of the whole, and of its segments."""
+        return [p for p in patches if p.segment < 0 or self.inside[p.segment]]
+
+
+def cells_of(instances: Instances, segmentation: Segmentation) -> list[Cell]:
+    """The cells of these instances, in the order of their segments."""
+    codes = segmentation.codes(instances)
+    kinds, number = np.unique(codes, axis=1, return_inverse=True)
+    order = np.argsort(number.reshape(-1), kind="stable")
+    ends = np.cumsum(np.bincount(number.reshape(-1)))[:-1]
+    of_item = instances.instance
+    cell_of_item = number.reshape(-1)[of_item]
+    flat = np.argsort(cell_of_item, kind="stable")
+    flat_ends = np.cumsum(np.bincount(cell_of_item))[:-1]
+    numbers = np.arange(len(segmentation))
+    parts = zip(np.split(order, ends), np.split(flat, flat_ends), kinds.T, strict=True)
+    return [Cell(rows, items, np.isin(numbers, kind)) for rows, items, kind in parts]
+
+
+def cut_part(part: Part, rows: Integers) -> Part:
+    """Some of the instances of a part, with the decisions that were made on them."""
+    picks = np.ascontiguousarray(part.picks[:, :, rows])
+    return part_of(part.instances.take(rows), part.layout.take(rows), picks, part.of_rule)
+
+
+def segment_tolerances(
+    found: Segmentation, tolerance: float, noise_of: tuple[Part, Floats, Problem] | None
+) -> Segmentation:
+    """The segments with what is tolerated in each: as on the whole, or what its data support."""
+    levels = [tolerance] * len(found)
+    if noise_of is not None:
+        part, prediction, problem = noise_of
+        for number, inside in enumerate(found.inside(part.instances)):
+            if part.weight[inside].any():  # else a batch has none of it
+                some = cut_part(part, np.flatnonzero(inside))
+                given = prediction[inside[part.instances.instance]]
+                noise = supported_tolerance(some, given, problem)
+                levels[number] = max(tolerance, noise)
+    pairs = zip(found.segments, levels, strict=True)
+    return replace(found, segments=tuple(s._replace(tolerance=level) for s, level in pairs))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """How the audits of cells become those of the whole and of every segment."""
+
+    segmentation: Segmentation
+    cells: list[Cell]
+    weights: Floats  # the share of every cell
+
+    @classmethod
+    def of(cls, instances: Instances, segmentation: Segmentation) -> Blocks:
+        cells = cells_of(instances, segmentation)
+        if len(cells) > MOST_CELLS:
+            raise DataError(
+                f"the segments overlap in {len(cells):,} ways, and at most {MOST_CELLS:,} are "
+                "supported: use fewer columns, or a larger min_share."
+            )
+        weight = instances.normalised_weight()
+        cells = [cell for cell in cells if weight[cell.rows].any()]
+        shares = [instances.take(cell.rows).total_weight() for cell in cells]
+        return cls(segmentation, cells, np.array(shares) / instances.total_weight())
+
+    def mean(self, of_cells: Sequence[Any]) -> Any:
+        """The mean of something over all instances."""
+        return sum(share * one for share, one in zip(self.weights, of_cells, strict=True))
+
+    def join(self, audits: Sequence[Audit], tolerance: float) -> Audit:
+        """One audit, in which the tests of the whole come first, then those of each segment."""
+        inside = np.array([cell.inside for cell in self.cells], dtype=np.bool_)
+        shares = np.vstack([self.weights, (inside * self.weights[:, None]).T])
+        violations, sizes = (
+            np.concatenate([self._rows(row, audits, name) for row in shares])
+            for name in ("violations", "sizes")
+        )
+        segments = self.segmentation.segments
+        scale = [1.0, *(s.share * (s.tolerance or tolerance) / tolerance for s in segments)]
+        n_tests = len(audits[0].violations)
+        return replace(
+            audits[0],
+            violations=violations,
+            sizes=sizes,
+            squared_error=float(self.mean([one.squared_error for one in audits])),
+            n=sum(one.n for one in audits),
+            scale=np.repeat(scale, n_tests),
+            n_tests=n_tests,
+        )
+
+    def _rows(self, shares: Floats, audits: Sequence[Audit], name: str) -> Floats:
+        pairs = [(share, one) for share, one in zip(shares, audits, strict=True) if share]
+        total = np.zeros(len(audits[0].violations))
+        for share, one in pairs:
+            total += share * getattr(one, name)
+        return total
+
+
+def replay_in_segments(
+    patches: Sequence[AnyPatch],
+    segmentation: Segmentation,
+    rules: Sequence[Rule],
+    problem: Problem,
+    instances: Instances,
+    start: Floats,
+) -> Floats:
+    """The calibrated predictions, cell by cell: see :func:`replay`."""
+    result = np.empty_like(start)
+    for cell in cells_of(instances, segmentation):
+        some = instances.take(cell.rows)
+        result[cell.flat] = replay(cell.own(patches), rules, problem, some, start[cell.flat])
+    return result

@@ -1,0 +1,194 @@
+"""`outrule predict` and `outrule decide` on folders: one Parquet file out for each one in.
+
+A file is done when its output is there whole. The output carries what it was made from (model,
+input and options), so a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from outrule.cli.files import Opened, check_output, open_key, open_model, open_tables
+from outrule.cli.screening import Answers, OnError, write_errors
+from outrule.cli.talking import printable, say
+from outrule.errors import DataError
+from outrule.files import STANDARD
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from outrule.data.partitions import File
+    from outrule.model.model import Model
+
+MADE_FROM, COUNTS = "outrule", "outrule.counts"  # of the notes in a Parquet file
+
+
+class Done(NamedTuple):
+    """How much was answered."""
+
+    rows: int
+    chosen: int
+    instances: int
+    files: str = ""  # how many, in words
+
+    def plus(self, more: Done) -> Done:
+        rows, chosen = self.rows + more.rows, self.chosen + more.chosen
+        return Done(rows, chosen, self.instances + more.instances)
+
+
+class Filled(NamedTuple):
+    """A table to write, and the answers in it."""
+
+    frame: pl.DataFrame
+    found: Answers
+    rows: int | None = None  # if not those of the frame
+    chosen: int = 0
+
+    @property
+    def done(self) -> Done:
+        rows = self.frame.height if self.rows is None else self.rows
+        return Done(rows, self.chosen, sum(map(len, self.found.instances)))
+
+
+Fill = Callable[[Opened], Filled]
+
+
+class Names(NamedTuple):
+    """The columns to add."""
+
+    columns: tuple[str, ...]
+    overwrite: bool
+
+    def check_given(self) -> None:
+        if not self.columns[0]:
+            raise DataError("--column is empty: give the column a name.")
+
+    def check_free(self, known: Sequence[str]) -> None:
+        """Raise for a column that the table has already."""
+        own, *others = self.columns
+        if own in known and not self.overwrite:
+            words = "choose another with --column, or use --overwrite"
+            raise DataError(f"the table already has a column {own!r}: {words}.")
+        for name in others:
+            if name in known and not self.overwrite:
+                raise DataError(
+                    f"the table already has a column {name!r}: drop it, or use --overwrite."
+                )
+
+
+def fill_folder(
+    model: str,
+    source: str,
+    output: str,
+    fill: Fill,
+    names: Names,
+    how: dict[str, Any],
+    errors: str | None,
+    on_error: OnError,
+    key: str | None,
+) -> Done:
+    """Fill every file of a folder that is not done, after all of them were looked at."""
+    from outrule.data.partitions import check_schemas, count_instances, find_files, n_files
+    from outrule.model.codec import fingerprint
+    from outrule.model.model import unseen_words
+
+    if errors is not None:
+        words = "it is written beside every output that has any, as NAME.errors.csv"
+        raise DataError(f"--errors is not supported for a folder: {words}.")
+    names.check_given()
+    files, fitted = find_files(source), open_model(model, open_key(key))
+    assert fitted.columns is not None
+    _check_target(files, source, output)
+    columns = check_schemas(files)
+    names.check_free(list(columns))
+    if fitted.columns.instance in columns:  # else the first file says what is missing
+        count_instances(files, fitted.columns.instance)
+    label = {"model": fingerprint(fitted), **how}
+    total, kept, unseen = Done(0, 0, 0), 0, dict[Any, None]()
+    for number, file in enumerate(files):
+        target = Path(output) / file.name
+        done, new = _fill_file(file, target, fitted, fill, label, on_error)
+        unseen |= dict.fromkeys(new or ())
+        kept += new is None
+        total = total.plus(done)
+        if new is not None:
+            say(f"{number + 1} of {n_files(files)}: {target}", err=True)
+    if unseen:
+        say(f"Warning: {printable(unseen_words(list(unseen)))}", err=True)
+    before = f" ({kept:,} of them done before)" if kept else ""
+    return total._replace(files=n_files(files) + before)
+
+
+def _fill_file(
+    file: File, target: Path, model: Model, fill: Fill, label: dict[str, Any], on_error: OnError
+) -> tuple[Done, list[Any] | None]:
+    """What was answered, and the items training did not have; None for those: it was done."""
+    from outrule.data.partitions import fingerprint_file
+    from outrule.data.table_files import parquet_notes, write_table
+
+    made_from = json.dumps({**label, "input": fingerprint_file(file.path)}, sort_keys=True)
+    if target.exists():
+        notes = parquet_notes(target)
+        if notes.get(MADE_FROM) == made_from:
+            return Done(*json.loads(notes[COUNTS])), None
+    before = file.path.stat()
+    try:
+        opened = open_tables(model, str(file.path), outcome=False)
+        filled = fill(opened) if opened.frame.height else _empty(opened, label)
+    except DataError as error:
+        words = str(error)
+        raise DataError(words if str(file.path) in words else f"{file.path}: {words}") from None
+    after = file.path.stat()
+    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+        raise DataError(f"{file.path} has changed while it was read: run the command again.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    listed = target.with_name(f"{target.name}.errors.csv")
+    listed.unlink(missing_ok=True)
+    if on_error is not OnError.STOP and filled.found.faults:
+        write_errors(filled.found, opened, str(listed))
+    notes = {MADE_FROM: made_from, COUNTS: json.dumps(filled.done[:3])}
+    write_table(filled.frame, target, notes)
+    return filled.done, [name for one in filled.found.instances for name in model.unseen_items(one)]
+
+
+def _empty(opened: Opened, label: dict[str, Any]) -> Filled:
+    """A partition without rows stays one, with the columns that the others get."""
+    import polars as pl
+
+    dtype = pl.Float64 if label["command"] == "predict" else pl.Boolean
+    added = [pl.Series(label["column"], [], dtype=dtype)]
+    if "explore" in label:
+        added.append(pl.Series("propensity", [], dtype=pl.Float64))
+    return Filled(opened.table.frame.with_columns(added), Answers())
+
+
+def _check_target(files: Sequence[File], source: str, output: str) -> None:
+    """Raise for an output that is no folder, holds other tables, or is among the inputs."""
+    from outrule.data.table_files import parquet_notes
+
+    folder = Path(output)
+    if output == STANDARD or (folder.exists() and not folder.is_dir()):
+        raise DataError(f"{source} is a folder of files, so -o must name a folder. Got {output}.")
+    check_output(str(folder / "file.parquet"), ()) if folder.exists() else check_output(output, ())
+    wanted = {folder / file.name for file in files}
+    inputs = {file.path.resolve() for file in files}
+    roots = {Path(str(file.path).removesuffix(file.name)).resolve() for file in files}
+    if inputs & {path.resolve() for path in wanted} or folder.resolve() in roots:
+        raise DataError(f"{output} is an input of this command: choose another folder for -o.")
+    if any(root in folder.resolve().parents for root in roots) and Path(source).is_dir():
+        raise DataError(f"{output} is inside {source}, whose files are read: choose another one.")
+    for path in sorted(folder.rglob("*.parquet")) if folder.exists() else ():
+        if any(part[0] in "._" for part in path.relative_to(folder).parts):
+            continue
+        if path not in wanted:
+            raise DataError(
+                f"{path} belongs to no file of {source}: whoever reads {output} would take it for "
+                "a result. Remove it, or choose another folder."
+            )
+        if MADE_FROM not in parquet_notes(path):
+            raise DataError(
+                f"{path} was not written by this command: remove it, or choose another folder."
+            )

@@ -1,0 +1,270 @@
+"""Tables in many Parquet files: which files they are, whether they fit together, and their names.
+
+A file is a partition: it is read by itself, so an instance must be whole in one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from outrule import threads
+from outrule.data.checks import check_range
+from outrule.data.instances import Instances
+from outrule.data.origin import ColumnNames
+from outrule.data.sketch import mix
+from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
+from outrule.errors import DataError, check_number, refuse_argument
+from outrule.files import WILDCARDS
+from outrule.types import Integers
+from outrule.words import count
+
+BUCKETS = 64  # files of hashes, each small enough to sort
+BLOCK = 1 << 22  # bytes that are hashed at a time
+
+
+class File(NamedTuple):
+    """A partition: where it is, and its name below the folder that was given."""
+
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Partitions:
+    """A table in many Parquet files, which need not fit into memory together.
+
+    ``DecisionCalibrator.fit`` and ``outrule.certify`` accept it in place of Instances. The files
+    are read one at a time, and what the loop needs of them is kept on disk. The result is that of
+    ``Instances.from_table`` on all files one below the other, with the same bits for any cut into
+    files and any number of threads, up to ``sample`` instances. With more, the start and isotonic
+    regression are fitted on a sample of so many, and all instances take part in the loop.
+
+    Parameters
+    ----------
+    source : a folder, a pattern such as ``"logs/*.parquet"``, or a sequence of paths
+        Of a folder, with its subfolders; files in the order of their names. All have the same
+        columns, and the rows of an instance are in one file.
+    columns : the names of columns, and value_range, as for ``Instances.from_table``
+    sample : int
+        The most instances that the start and isotonic regression are fitted on.
+    scratch : path, optional
+        A folder with room for about 24 bytes per row and one per rule, instance and chosen item.
+        By default that of temporary files.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, outrule, polars as pl
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> predictions, outcomes = outrule.worlds.two_arms(2_000, seed=0, epsilon=0.3)
+    >>> for part in range(4):
+    ...     rows = slice(500 * part, 500 * part + 500)
+    ...     pl.DataFrame(
+    ...         {
+    ...             "visit": np.repeat(np.arange(2_000)[rows], 2),
+    ...             "offer": np.tile([0, 1], 500),
+    ...             "score": predictions[rows].ravel(),
+    ...             "bought": outcomes[rows].ravel(),
+    ...         }
+    ...     ).write_parquet(folder / f"part-{part}.parquet")
+    >>> data = outrule.Partitions(
+    ...     folder, instance="visit", item="offer", prediction="score", outcome="bought"
+    ... )
+    >>> calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)])
+    >>> calibrator.fit(data).status_
+    <Status.CONVERGED: 'converged'>
+    """
+
+    files: tuple[File, ...]
+    columns: ColumnNames
+    value_range: tuple[float, float]
+    sample: int
+    scratch: Path | None
+
+    def __init__(
+        self,
+        source: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        value_range: tuple[float, float] = (0.0, 1.0),
+        sample: int = 1_000_000,
+        scratch: str | PathLike[str] | None = None,
+        **columns: Any,
+    ) -> None:
+        if isinstance(source, str | PathLike):
+            files = find_files(source)
+        else:
+            files = [File(Path(path), str(path)) for path in source]
+            if not files:
+                raise refuse_argument((), "source", "Partitions", "a folder, a pattern, or paths")
+        check_number(sample, "sample", "Partitions", 2, low_open=False, integer=True)
+        given: dict[str, Any] = {
+            "files": tuple(files),
+            "columns": ColumnNames(**columns),
+            "value_range": check_range(value_range),
+            "sample": int(sample),
+            "scratch": None if scratch is None else Path(scratch),
+        }
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+    def read(self, file: File, order: Sequence[str]) -> tuple[Instances, pl.DataFrame]:
+        """The instances of one file, and its table with the columns in this order."""
+        frame = open_table(file.path).frame[list(order)]
+        with naming(file):
+            return self.instances(frame), frame
+
+    def instances(self, frame: pl.DataFrame) -> Instances:
+        """The instances of a table with these columns."""
+        names = {name: getattr(self.columns, name) for name in vars(self.columns)}
+        return Instances.from_table(frame, **names, value_range=self.value_range)
+
+
+@contextmanager
+def naming(file: File) -> Iterator[None]:
+    """Errors about data name the file, and rows as they are counted from 1."""
+    try:
+        yield
+    except DataError as error:
+        where = f"of {file.path}, counting from 1"
+        words = re.sub(
+            r"row (\d+) of the table", lambda row: f"row {int(row[1]) + 1} {where}", str(error)
+        )
+        words = words if str(file.path) in words else f"{file.path}: {words}"
+        raise DataError(words) from None
+
+
+def choose_sample(n: int, most: int) -> Integers:
+    """The numbers of at most so many of n instances, ascending, by the hashes of the numbers."""
+    if n <= most:
+        return np.arange(n)
+    likely = np.uint64(min(1.0, (most + 10 * most**0.5 + 10) / n) * (2.0**64 - 2048))
+    kept, hashes = [], []
+    for first, last in threads.spans(1 << 24, n):
+        found = mix(np.arange(first, last, dtype=np.uint64))
+        chosen = np.flatnonzero(found <= likely)
+        kept.append(chosen + first)
+        hashes.append(found[chosen])
+    numbers, order = np.concatenate(kept), np.argsort(np.concatenate(hashes), kind="stable")
+    return np.sort(numbers[order[:most]])
+
+
+def find_files(source: str | PathLike[str]) -> list[File]:
+    """The Parquet files of a folder and its subfolders, or of a pattern, sorted by name.
+
+    Files and folders whose names begin with ``.`` or ``_`` are not data, as for Spark and Dask.
+    """
+    path = Path(source)
+    if path.is_dir():
+        root, pattern = path, "**/*"
+    else:
+        depth = next(i for i, part in enumerate(path.parts) if any(c in part for c in WILDCARDS))
+        root, pattern = Path(*path.parts[:depth]), str(Path(*path.parts[depth:]))
+    names = [one.relative_to(root) for one in root.glob(pattern)]
+    visible = [name for name in names if not any(part[0] in "._" for part in name.parts)]
+    kinds = {name: EXTENSIONS.get(name.suffix.lower()) for name in visible}
+    for name in sorted(visible):
+        if kinds[name] not in (None, Kind.PARQUET):
+            raise DataError(
+                f"{root / name} is not Parquet: in folders and patterns only Parquet files are "
+                "supported. Convert it, or move it elsewhere."
+            )
+    found = sorted(str(name) for name in visible if kinds[name] and not (root / name).is_dir())
+    if not found:
+        raise DataError(f"{source} has no Parquet files (*.parquet).")
+    return [File(root / name, name) for name in found]
+
+
+def check_schemas(files: Sequence[File]) -> dict[str, Any]:
+    """The columns that all files have, with their types; DataError naming one that differs."""
+    first = parquet_schema(files[0].path)
+    for file in files[1:]:
+        found = parquet_schema(file.path)
+        for name in (*first, *found):
+            ours, theirs = first.get(name), found.get(name)
+            if ours != theirs:
+                words = f"holds {theirs}, and {ours} in {files[0].path}"
+                if ours is None or theirs is None:
+                    has, lacks = (file, files[0]) if ours is None else (files[0], file)
+                    words = f"is in {has.path}, and not in {lacks.path}"
+                raise DataError(
+                    f"{file.path} has another schema: column {name!r} {words}. "
+                    "All files must have the same columns, with the same types."
+                )
+    return first
+
+
+def count_instances(files: Sequence[File], column: str) -> Integers:
+    """How many instances every file has; DataError where one is in two files.
+
+    Only the column of their names is read. Memory: that of one file; what is compared between
+    files are hashes on disk, and the names themselves where two hashes are equal.
+    """
+    counts = np.zeros(len(files), dtype=np.int64)
+    with tempfile.TemporaryDirectory(prefix="outrule-") as folder:
+        buckets = [Path(folder) / str(number) for number in range(BUCKETS)]
+        for number, file in enumerate(files):
+            hashes = np.sort(_names(file, column).hash().to_numpy())
+            counts[number] = len(hashes)
+            ends = np.searchsorted(hashes >> np.uint64(58), np.arange(1, BUCKETS))
+            for bucket, part in zip(buckets, np.split(hashes, ends), strict=True):
+                with bucket.open("ab") as target:
+                    part.tofile(target)
+        twice = []
+        for bucket in buckets:
+            hashes = np.sort(np.fromfile(bucket, dtype=np.uint64))
+            twice.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
+    suspects = np.concatenate(twice)
+    if len(suspects):
+        _check_names(files, column, suspects)
+    if not counts.any():
+        raise DataError(f"{files[0].path} and the other files have no rows.")
+    return counts
+
+
+def _names(file: File, column: str) -> pl.Series:
+    """The names of a file's instances, each once."""
+    names = read_columns(file.path, [column])[column].alias("").drop_nulls()
+    if isinstance(names.dtype, pl.Categorical | pl.Enum):  # whose numbers differ between files
+        names = names.cast(pl.String)
+    return names.unique()
+
+
+def _check_names(files: Sequence[File], column: str, suspects: Any) -> None:
+    """Names whose hashes are in two files: the same name, or by chance."""
+    owners: dict[Any, Path] = {}
+    for file in files:
+        names = _names(file, column)
+        for name in names.filter(pl.Series(np.isin(names.hash().to_numpy(), suspects))).to_list():
+            if name in owners:
+                raise DataError(
+                    f"{column} {name!r} is in {owners[name]} and in {file.path}: an instance must "
+                    "be whole in one file. Write all rows of an instance to the same file."
+                )
+            owners[name] = file.path
+
+
+def fingerprint_file(path: Path) -> str:
+    """SHA-256 of a file's content."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(BLOCK):
+                digest.update(block)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    return digest.hexdigest()
+
+
+def n_files(files: Sequence[Any]) -> str:
+    return count(len(files), "file")

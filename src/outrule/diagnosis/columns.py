@@ -1,0 +1,234 @@
+"""Findings about columns: constants, leaks of the outcome, times, rare items, copies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from outrule.calibration.check import FreshBatches
+from outrule.calibration.cross_fit import CrossFit
+from outrule.data.instances import Instances
+from outrule.data.origin import TableOrigin
+from outrule.data.sketch import hash_all
+from outrule.diagnosis.findings import Finding, Severity
+from outrule.model.settings import Settings
+from outrule.types import Booleans, Floats
+from outrule.words import count, listed
+
+IMPLAUSIBLE = 0.98  # correlation with the outcome
+RARE = CrossFit().least  # rows: a curve has no point of fewer
+MANY_COPIES = 0.01
+NAMED = 5  # columns or items that a finding names
+TIME_WORDS = ("date", "day", "hour", "month", "time", "timestamp", "week", "year")
+
+
+def examine_columns(instances: Instances, settings: Settings) -> Iterator[Finding]:
+    """All findings of this module. Cost: a few passes over every column."""
+    yield from _constants(instances, settings)
+    yield from _leaks(instances)
+    yield from _filled(instances)
+    yield from _copies(instances)
+    yield from _rare_items(instances)
+    yield from _times(instances, settings)
+
+
+def _frame(instances: Instances) -> pl.DataFrame:
+    origin = instances.origin
+    assert isinstance(origin, TableOrigin)
+    frame: pl.DataFrame = origin.frame
+    return frame
+
+
+def _others(instances: Instances) -> Iterator[tuple[str, pl.Series]]:
+    """The columns that have no role in [data]; a name like ^x$ would be taken for a pattern."""
+    frame, origin = _frame(instances), instances.origin
+    roles = set(origin.names.roles.values()) if isinstance(origin, TableOrigin) else set()
+    for name in frame.columns:
+        column = frame[name].alias("")
+        if name not in roles and str(column.dtype) != "Object" and not column.dtype.is_nested():
+            yield name, column
+
+
+def _observed(instances: Instances) -> tuple[Floats, Booleans] | None:
+    """The outcomes that are known, and which they are; None where none is."""
+    if instances.outcome is None or not instances.observed.any():
+        return None
+    return instances.outcome[instances.observed], instances.observed
+
+
+def _constants(instances: Instances, settings: Settings) -> Iterator[Finding]:
+    one_choice = settings.problem.exactly_one
+    if np.ptp(instances.prediction) == 0:
+        yield Finding(
+            Severity.WARNING,
+            "constants",
+            f"every prediction is {instances.prediction[0]:g}",
+            "The plain optimiser has nothing to go on: is it the right column?",
+        )
+    known = _observed(instances)
+    if known is not None and np.ptp(known[0]) == 0:
+        yield Finding(
+            Severity.ERROR if one_choice else Severity.WARNING,
+            "constants",
+            f"every outcome is {known[0][0]:g}",
+            "Decisions of the same size are all worth the same: is it the right column?",
+        )
+    names = [name for name, column in _others(instances) if column.n_unique() == 1]
+    if names:
+        yield Finding(
+            Severity.NOTE,
+            "constants",
+            f"{count(len(names), 'column')} with one value only: {_some(names)}",
+            "A rule that looks at one decides the same everywhere.",
+        )
+
+
+def _leaks(instances: Instances) -> Iterator[Finding]:
+    known = _observed(instances)
+    if known is None or np.ptp(known[0]) == 0:
+        return
+    outcome, observed = known
+    prediction = instances.prediction[observed]
+    if (prediction == outcome).all():
+        yield Finding(
+            Severity.ERROR,
+            "leakage",
+            "every prediction equals its outcome",
+            "A prediction is made before the decision: name the column of the model's score.",
+        )
+    elif (found := _correlation(prediction, outcome)) > IMPLAUSIBLE:
+        yield Finding(
+            Severity.WARNING,
+            "leakage",
+            f"predictions and outcomes have a correlation of {found:.3f}",
+            "Was the model trained on these rows, or does it see the outcome? Use predictions "
+            "for rows that it has not seen.",
+        )
+    for name, column in _others(instances):
+        if not (column.dtype.is_numeric() or column.dtype == pl.Boolean) or column.null_count():
+            continue
+        found = abs(_correlation(column.cast(pl.Float64).to_numpy()[observed], outcome))
+        if found > IMPLAUSIBLE:
+            yield Finding(
+                Severity.WARNING,
+                "leakage",
+                f"column {name!r} and the outcome have a correlation of {found:.3f}",
+                "Rules may look at it: if it is only known after the decision, drop it.",
+            )
+
+
+def _correlation(one: Floats, other: Floats) -> float:
+    """0 where one of them is constant, or not finite."""
+    with np.errstate(all="ignore"):
+        a, b = one - one.mean(), other - other.mean()
+        found = float((a * b).sum() / np.sqrt((a**2).sum() * (b**2).sum()))
+    return found if np.isfinite(found) else 0.0
+
+
+def _filled(instances: Instances) -> Iterator[Finding]:
+    """Outcomes that were not observed and were written as zero."""
+    known = _observed(instances)
+    if known is None or np.ptp(known[0]) == 0:
+        return
+    outcome, observed = known
+    if instances.propensity is not None:
+        if observed.all():
+            yield Finding(
+                Severity.WARNING,
+                "feedback",
+                "every outcome is known, although the spec has a propensity",
+                "An outcome that was not observed must be null, not 0: see docs/logs.md. If all "
+                "are known, leave the propensity out.",
+            )
+        return
+    for name, column in _others(instances):
+        values = column.drop_nulls().unique()
+        flags = column.dtype == pl.Boolean or (
+            column.dtype.is_integer() and values.sort().to_list() == [0, 1]
+        )
+        if not flags or column.null_count() or len(values) < 2:
+            continue
+        chosen = column.cast(pl.Float64).to_numpy() == 1.0
+        if np.ptp(outcome[~chosen]) == 0 and np.ptp(outcome[chosen]) > 0:
+            yield Finding(
+                Severity.WARNING,
+                "feedback",
+                f"the outcome is {outcome[~chosen][0]:g} in all {int((~chosen).sum()):,} rows in "
+                f"which {name!r} is false",
+                "If it is only known where that is true, it must be null elsewhere, and the spec "
+                "needs a propensity: see docs/logs.md.",
+            )
+
+
+def _copies(instances: Instances) -> Iterator[Finding]:
+    if instances.outcome is None or instances.propensity is not None:
+        return
+    contents = hash_all(instances)[1]
+    _, first, counts = np.unique(contents, return_index=True, return_counts=True)
+    n = int(counts[counts > 1].sum())
+    if n > MANY_COPIES * len(instances):
+        yield Finding(
+            Severity.WARNING,
+            "copies",
+            f"{n:,} of {len(instances):,} instances have the predictions and outcomes of another",
+            "If they are copies, drop them, or name the column that copies share as cluster. In "
+            "data with few different values it is normal.",
+            instances.where(int(first[counts > 1].min())),
+        )
+
+
+def _rare_items(instances: Instances) -> Iterator[Finding]:
+    names = instances.item_names
+    if names is None or instances.codes is None:
+        return
+    counts = np.bincount(instances.codes, minlength=len(names))
+    rare = np.flatnonzero(counts < RARE)
+    if not len(rare):
+        return
+    single = int((counts == 1).sum())
+    like_rows = 2 * single > len(names)
+    yield Finding(
+        Severity.WARNING if like_rows else Severity.NOTE,
+        "items",
+        f"{len(rare):,} of {count(len(names), 'item')} are in fewer than {RARE} rows"
+        + (f", and {single:,} in one only" if single else "")
+        + f": {_some([names[code] for code in rare.tolist()])}",
+        "Rules and curves by item have little to go on there: name a coarser column as item, such "
+        "as a kind or a group, or leave the item out.",
+    )
+
+
+def _times(instances: Instances, settings: Settings) -> Iterator[Finding]:
+    for name, column in _others(instances):
+        words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+        named = column.dtype.is_numeric() and any(word in TIME_WORDS for word in words)
+        if not (column.dtype.is_temporal() or named) or column.null_count():
+            continue
+        first = column.gather(instances.offsets[:-1])
+        if not (column == first.gather(instances.instance)).all() or first.n_unique() == 1:
+            continue
+        span = f"column {name!r} runs from {first.min()!s} to {first.max()!s}"
+        remedy = "Fit on the earlier instances and certify on the later ones, as in production."
+        if first.is_sorted():
+            yield Finding(Severity.NOTE, "time", f"{span}, in order", remedy)
+            continue
+        fresh = isinstance(settings.check, FreshBatches)
+        back = int((first.slice(1) < first.slice(0, len(first) - 1)).arg_max() or 0) + 1
+        yield Finding(
+            Severity.WARNING if fresh else Severity.NOTE,
+            "time",
+            f"{span}, not in order",
+            f"Sort by it: fresh batches take the instances as they come. {remedy}"
+            if fresh
+            else remedy,
+            instances.where(back),
+        )
+
+
+def _some(names: Sequence[object]) -> str:
+    shown = [repr(name) for name in names[:NAMED]]
+    more = len(names) - len(shown)
+    return listed([*shown, f"{more:,} more"] if more else shown)

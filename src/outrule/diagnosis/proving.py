@@ -1,0 +1,171 @@
+"""What so much data can prove: the margin of a certificate, and the support of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from outrule.calibration.check import Reuse
+from outrule.diagnosis.decisions import Decided
+from outrule.diagnosis.findings import Finding, Severity
+from outrule.model.fitting import first_batch
+from outrule.proof.answer import LEAST_EFFECTIVE
+from outrule.proof.confidence import Bets, Range, observations_needed
+from outrule.proof.logged import Log
+from outrule.words import count, listed, plural, round_up
+
+DELTA = 0.05
+
+
+@dataclass(frozen=True)
+class Provable:
+    """Which margin so many observations can prove with 95 % confidence, and what is at stake.
+
+    It is that of the formula behind "observations that would decide it", for a difference whose
+    mean is zero and whose variance is the largest of a rule's against plain. ``stake`` is the
+    value of the best rule here minus that of plain.
+    """
+
+    observations: int
+    unit: str
+    margin: float
+    margin_of_half: float
+    rule: str
+    stake: float
+    best_rule: str
+
+
+def examine_proof(decided: Decided, epsilon: float | None) -> tuple[Provable | None, list[Finding]]:
+    """What can be certified on these data, if they are held out; None where it cannot be said."""
+    if decided.outcome is None or not decided.rules:
+        return None, []
+    findings: list[Finding] = []
+    noisiest = int(np.argmax([variance for _, variance in decided.gains]))
+    best = int(np.argmax([mean for mean, _ in decided.gains]))
+    log = _open_log(decided)
+    if log is not None:
+        findings += _support(decided, log)
+    bets = _bets(decided, log, noisiest)
+    if not np.ptp(bets.value):  # every rule decides as plain does
+        return None, findings
+    n = decided.observations.n
+    unit = "instance" if decided.instances.cluster is None else "cluster"
+    found = Provable(
+        n,
+        unit,
+        provable_margin(bets, n),
+        provable_margin(bets, n // 2),
+        decided.rules[noisiest].name,
+        decided.gains[best][0],
+        decided.rules[best].name,
+    )
+    return found, [*findings, *_judged(found, epsilon, decided.observations.declared)]
+
+
+def _bets(decided: Decided, log: Log | None, rule: int) -> Bets:
+    ours, theirs = decided.plain_marks, decided.marks(rule)
+    if log is not None:
+        return decided.observations.bets(log.difference(ours, theirs), log.apart)
+    low, high = decided.instances.value_range
+    width = high - low
+    if not decided.settings.problem.exactly_one:
+        width = decided.layout.k * (max(high, 0.0) - min(low, 0.0))
+    difference = decided.worth(ours) - decided.worth(theirs)
+    return decided.observations.bets(difference, Range(-width, width))
+
+
+def provable_margin(bets: Bets, n: int, delta: float = DELTA) -> float:
+    """The margin that n such observations prove, where both decisions are worth the same."""
+    ratio = bets.value.sum() / bets.weight.sum()
+    variance = float(((bets.value - ratio * bets.weight) ** 2).mean())
+    weight, width = float(bets.weight.mean()), bets.ends.width
+
+    def enough(margin: float) -> bool:
+        # A difference of zero is in the middle of its range. So is the level, for the limit of the
+        # stakes: at lower ones the formula would stake more than its two terms can describe.
+        needed = observations_needed(margin / width * weight, variance, 0.5, delta)
+        return needed is not None and needed <= n
+
+    low, high = 0.0, width / 2
+    if not enough(high):
+        return high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[Finding]:
+    margin, half = round_up(found.margin), round_up(found.margin_of_half)
+    words = (
+        f"if {count(found.observations, found.unit)} like these are held out, they can prove a "
+        f"margin of about {margin:g} with 95 % confidence, and half of them {half:g}, against "
+        f"rivals that differ from us as much as rule {found.rule!r} from plain"
+    )
+    if not declared:
+        words += f", where no {found.unit} weighs more than the largest here"
+    remedy = f"Half of that margin takes up to four times as many {plural(found.unit)}."
+    yield Finding(Severity.NOTE, "proof", words, remedy)
+    if epsilon is not None and epsilon < found.margin:
+        yield Finding(
+            Severity.WARNING,
+            "proof",
+            f"epsilon = {epsilon:g} is less than {margin:g}, what as many held-out "
+            f"{plural(found.unit)} can prove",
+            "The certificate will probably be inconclusive: hold out more, or accept a larger "
+            "epsilon.",
+        )
+    if found.stake <= 0:
+        yield Finding(
+            Severity.NOTE,
+            "proof",
+            "no rule is better than the plain optimiser here",
+            "There is nothing to keep up with; calibration may still improve on plain.",
+        )
+    elif found.stake < found.margin:
+        yield Finding(
+            Severity.WARNING,
+            "proof",
+            f"the best rule here ({found.best_rule!r}) and plain differ by {found.stake:.2g}, less "
+            f"than the margin of {margin:g} that can be proven",
+            "With so little at stake a pass would mean little: collect more data, or leave the "
+            "rules as they are.",
+        )
+
+
+def _open_log(decided: Decided) -> Log | None:
+    """The estimates of a certificate, with the predictions as they are."""
+    if decided.instances.propensity is None:
+        return None
+    quick = replace(
+        decided.settings, rules=decided.rules, start=None, rivals=(), check=Reuse(), epsilon=None
+    )
+    model = first_batch(quick, decided.instances)
+    return Log.of(model, decided.instances, decided.layout, decided.instances.prediction)
+
+
+def _support(decided: Decided, log: Log) -> Iterator[Finding]:
+    size = log.sizes(decided.plain_marks, decided.observations)["effective_n"]
+    few = size < LEAST_EFFECTIVE
+    yield Finding(
+        Severity.WARNING if few else Severity.NOTE,
+        "support",
+        f"for the plain decisions the log is worth about {size:,.0f} of {len(decided.instances):,} "
+        "instances with all outcomes",
+        "Explore more: see docs/logs.md." if few else "Bounds are as wide as with so many.",
+    )
+    for number, rule in enumerate(decided.rules):
+        marks = decided.marks(number)
+        found = log.support(rule.name, decided.plain_marks, marks, decided.observations)
+        if found.share > 0:
+            items = f" (most often {listed([repr(item) for item in found.items])})"
+            yield Finding(
+                Severity.WARNING,
+                "support",
+                f"the log could never show {found.share:.2g} items per instance"
+                f"{items if found.items else ''} by which rule {rule.name!r} and plain differ",
+                "They count with their worst outcome: explore over the decisions of the rules "
+                "(outrule decide --explore SHARE --explore-over rules).",
+            )

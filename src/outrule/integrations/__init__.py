@@ -1,0 +1,1 @@
+"""Calibrators in other people's systems; each needs an extra."""

@@ -1,0 +1,224 @@
+"""The first look at partitioned data: every value is checked, and what all files share is found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from outrule.data.instances import Instances
+from outrule.data.origin import TableOrigin
+from outrule.data.partitions import (
+    File,
+    Partitions,
+    check_schemas,
+    choose_sample,
+    count_instances,
+    naming,
+)
+from outrule.data.tables import number_items
+from outrule.errors import DataError
+from outrule.problems.contract import Problem
+from outrule.types import Floats, Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What is known of all the data after every file was read once."""
+
+    data: Partitions
+    files: tuple[File, ...]  # those that have rows
+    order: tuple[str, ...]  # of the columns
+    counts: Integers  # instances of every file
+    n_rows: int
+    most_items: int  # that an instance offers
+    k: int
+    item_names: tuple[Any, ...] | None
+    weight: list[Floats] | None  # of every file's instances
+    cluster: list[Integers] | None
+    nullable: frozenset[str]  # columns with nulls in some file
+    chosen: Integers  # numbers of the instances in the sample
+    sample: Instances
+    checked: Instances  # the sample, and instances with the items that it lacks
+
+    @property
+    def n(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def total_weight(self) -> float:
+        """As that of Instances, the same for any cut."""
+        if self.weight is None:
+            return float(self.n)
+        return math.fsum(chain.from_iterable(part.tolist() for part in self.weight))
+
+    @property
+    def n_counted(self) -> int:
+        """How many instances have a weight."""
+        if self.weight is None:
+            return self.n
+        return int(sum(np.count_nonzero(part) for part in self.weight))
+
+    def cluster_weight(self) -> Floats | None:
+        """The normalised weight of every cluster."""
+        if self.cluster is None:
+            return None
+        total = np.zeros(1 + max(int(codes.max()) for codes in self.cluster))
+        scale = self.n / self.total_weight
+        for number, codes in enumerate(self.cluster):
+            weight = np.ones(len(codes)) if self.weight is None else self.weight[number] * scale
+            np.add.at(total, codes, weight)
+        return total
+
+    def sampled(self, number: int) -> Integers:
+        """Which instances of a file are in the sample."""
+        first = int(self.counts[:number].sum())
+        begin, end = np.searchsorted(self.chosen, (first, first + int(self.counts[number])))
+        return self.chosen[begin:end] - first
+
+    def read(self, number: int) -> Instances:
+        """A file's instances, with items and clusters numbered as in all the data."""
+        file = self.files[number]
+        instances, _ = self.data.read(file, self.order)
+        if len(instances) != self.counts[number]:
+            raise DataError(f"{file.path} has changed since it was first read: start again.")
+        changes: dict[str, Any] = {}
+        if self.item_names is not None and instances.codes is not None:
+            index = {name: code for code, name in enumerate(self.item_names)}
+            codes = np.array([index[name] for name in instances.item_names or ()], dtype=np.int32)
+            changes = {"codes": codes[instances.codes], "item_names": self.item_names}
+        if self.cluster is not None:
+            changes["cluster"] = self.cluster[number]
+        return replace(instances, **changes)
+
+    def columns(self, instances: Instances) -> Iterator[tuple[str, NDArray[Any]]]:
+        """A file's columns that rules may look at, of the types that they have in all the data."""
+        origin = instances.origin
+        assert isinstance(origin, TableOrigin)
+        for name in origin.frame.columns:
+            series = origin.frame[name]
+            if name not in self.nullable or series.null_count():
+                yield name, origin.column(name)
+                continue
+            null = pl.Series(name, [None], dtype=series.dtype)  # integers become floats with it
+            longer = pl.DataFrame([pl.concat([series, null])])
+            yield name, replace(origin, frame=longer).column(name)[:-1]
+
+
+def survey(data: Partitions, problem: Problem) -> Survey:
+    """Read every file, check its values, and take a sample of all of them."""
+    schema = check_schemas(data.files)
+    if data.columns.instance not in schema:
+        data.read(data.files[0], list(schema))  # which says what is missing
+    counts = count_instances(data.files, str(data.columns.instance))
+    files = tuple(file for file, count in zip(data.files, counts, strict=True) if count)
+    counts = counts[counts > 0]
+    look = _Look(data, problem, tuple(schema), choose_sample(int(counts.sum()), data.sample))
+    for file, count in zip(files, counts.tolist(), strict=True):
+        look.at(file, count)
+    return look.survey(files, counts)
+
+
+class _Look:
+    """What the files seen so far have in common."""
+
+    def __init__(self, data: Partitions, problem: Problem, order: Sequence[str], chosen: Integers):
+        self.data, self.problem, self.order, self.chosen = data, problem, tuple(order), chosen
+        self.first, self.n_rows, self.most_items, self.k = 0, 0, 1, 1
+        self.items: pl.Series | None = None
+        self.weight: list[Floats] = []
+        self.cluster: list[Integers] = []
+        self.cluster_codes: dict[Any, int] = {}
+        self.nullable: set[str] = set()
+        self.frames: list[pl.DataFrame] = []
+        self.witnesses: list[tuple[Any, pl.DataFrame]] = []
+
+    def at(self, file: File, count: int) -> None:
+        instances, frame = self.data.read(file, self.order)
+        with naming(file):
+            instances.require_observed("fit")
+            self.problem.check_data(instances)
+            self.k = max(self.k, self.problem.lay(instances).k)
+        if len(instances) != count:
+            raise DataError(f"{file.path} has changed while it was read: start again.")
+        self.n_rows += frame.height
+        self.most_items = max(self.most_items, int(np.diff(instances.offsets).max()))
+        if instances.weight is not None:
+            self.weight.append(instances.weight)
+        if instances.cluster is not None:
+            self.cluster.append(self._clusters(instances))
+        nulls = frame.null_count().row(0)
+        self.nullable |= {name for name, number in zip(self.order, nulls, strict=True) if number}
+        begin, end = np.searchsorted(self.chosen, (self.first, self.first + count))
+        self._take(instances, frame, self.chosen[begin:end] - self.first)
+        self.first += count
+
+    def _take(self, instances: Instances, frame: pl.DataFrame, sampled: Integers) -> None:
+        """Keep the rows of the sample, and an instance for each item that is new."""
+        kept = frame
+        if len(sampled) < len(instances):
+            kept = frame[_rows(instances, sampled)]
+        self.frames.append(kept)
+        name = self.data.columns.item
+        if name is None:
+            return
+        labels = frame[name].unique()
+        known = self.items
+        new = labels if known is None else labels.filter(~labels.is_in(known.implode()))
+        self.items = labels if known is None else pl.concat([known, new])
+        missing = set(new.to_list()) - set(kept[name].unique().to_list())
+        for item in missing if instances.item_names is not None else ():
+            code = (instances.item_names or ()).index(item)
+            owner = instances.instance[int(np.argmax(instances.codes == code))]
+            self.witnesses.append((item, frame[_rows(instances, np.array([owner]))]))
+
+    def _clusters(self, instances: Instances) -> Integers:
+        """Their numbers, in the order in which the rows of all files name them."""
+        origin: Any = instances.origin
+        names = origin.frame[origin.names.cluster]
+        in_rows = names.gather(np.argsort(origin.rows)).unique(maintain_order=True)
+        for name in in_rows.to_list():
+            self.cluster_codes.setdefault(name, len(self.cluster_codes))
+        own = names.gather(instances.offsets[:-1]).to_list()
+        return np.array([self.cluster_codes[name] for name in own], dtype=np.int64)
+
+    def survey(self, files: tuple[File, ...], counts: Integers) -> Survey:
+        data = self.data
+        frame = pl.concat(self.frames)
+        sample = checked = data.instances(frame)
+        known = set(sample.item_names or ())
+        lacking = [rows for item, rows in self.witnesses if item not in known]
+        if lacking:
+            more = pl.concat(lacking).unique(maintain_order=True)
+            checked = data.instances(pl.concat([frame, more]))
+        names = None
+        if data.columns.item is not None and self.items is not None:
+            names = number_items(self.items.to_frame(), self.items.name)[1]
+        return Survey(
+            data,
+            files,
+            self.order,
+            counts,
+            self.n_rows,
+            self.most_items,
+            self.k,
+            names,
+            self.weight or None,
+            self.cluster or None,
+            frozenset(self.nullable),
+            self.chosen,
+            sample,
+            checked,
+        )
+
+
+def _rows(instances: Instances, chosen: Integers) -> Integers:
+    """The rows of some instances in their table, ascending."""
+    some: Any = instances.take(chosen).origin
+    return np.sort(some.rows)

@@ -1,0 +1,116 @@
+"""The section about segments: one line for each, the worst first, and every rule in every one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outrule.proof.answer import RIVALS, Answer
+from outrule.proof.statement import Certificate
+from outrule.reporting.charts import Scale
+from outrule.reporting.markup import Facts, figures, legend, section, text
+from outrule.reporting.tables import Column, picture, table
+from outrule.words import count, plural
+
+MOST_RIVALS = 30  # of the heat map: those that are nearest to being better somewhere
+
+
+def segments_of(certificate: Certificate, answer: Answer) -> dict[str, Any]:
+    """The part of a summary about segments; nothing where none were asked for."""
+    if not certificate.segments:
+        return {}
+    short = {RIVALS[name]: name for name in ("plain", "isotonic")}
+    rows = [
+        {
+            "name": segment.name,
+            **{name: value for name, value in vars(segment).items() if name != "columns"},
+            "columns": list(segment.columns),
+            "value": None if segment.value is None else list(segment.value),
+            "differences": list(segment.differences),
+            "best_rival": short.get(segment.best_rival, answer.name(segment.best_rival)),
+            "more": segment.more,
+        }
+        for segment in sorted(certificate.segments, key=lambda one: one.gap_lower)
+    ]
+    names = [answer.name(rule.name) for rule in certificate.rules]
+    rivals = [*names, *short.values()]
+    return {"segments": {"rows": rows, "rivals": rivals, "note": answer.segments_note}}
+
+
+def segments(summary: Facts) -> str:
+    """The forest of the segments, and the heat map of rivals by segments."""
+    found, write, margin = summary["segments"], figures(summary), summary["verdict"]["margin"]
+    rows, unit = found["rows"], summary["verdict"]["unit"]
+    ends = [end for row in rows for end in (row["gap"], row["gap_lower"])]
+    scale = Scale.over([0.0, -margin, *ends])
+
+    def draw(row: Facts) -> str:
+        band = scale.line(scale.low, -margin, "band")
+        line = scale.line(row["gap_lower"], row["gap"])
+        if row["verdict"] == "fail":
+            return f'{band}<g class="fail">{line}{scale.square(row["gap"])}</g>'
+        return band + line + scale.dot(row["gap"], "" if row["verdict"] == "pass" else "hollow")
+
+    def needed(row: Facts) -> str:
+        return "" if row["more"] is None else f"{row['more']:,}"
+
+    columns = [
+        Column("Segment", lambda row: text(row["name"]), "text"),
+        picture(scale, draw, "difference to its best rival", zero=0.0, margin=-margin),
+        Column("Difference", lambda row: write.signed(row["gap"])),
+        Column("At least", lambda row: write.down(row["gap_lower"], "+"), order="ascending"),
+        Column("Best rival there", lambda row: text(row["best_rival"]), "text"),
+        Column(text(plural(unit).capitalize()), lambda row: f"{row['n_observations']:,}"),
+        Column("More needed", needed),
+        Column("Verdict", lambda row: text(row["verdict"]), "word"),
+    ]
+    signs = {
+        "dot": "at least as good as the segment's best rival, minus the margin",
+        "hollow dot": "too little data to decide",
+        "square": "a rival is better there",
+        "dashed": f"margin, {write.signed(-margin)}",
+    }
+    return section(
+        "segments",
+        "Inside every segment",
+        _lead(rows),
+        legend(signs),
+        table("segments", "Every segment, the smallest lower bound first", columns, rows),
+        _heat(found, write),
+        note=f"Segments: {found['note']} A line reaches from the lower bound to the difference.",
+    )
+
+
+def _lead(rows: list[Facts]) -> str:
+    counts = {word: sum(row["verdict"] == word for row in rows) for word in ("pass", "fail")}
+    words = f"{count(counts['pass'], 'segment')} of {len(rows)} pass"
+    words = words.replace(" pass", " passes") if counts["pass"] == 1 else words
+    failed = [row["name"] for row in rows if row["verdict"] == "fail"]
+    return f"{words}, {len(failed)} fail: {', '.join(failed)}." if failed else f"{words}."
+
+
+def _heat(found: Facts, write: Any) -> str:
+    """A table of rivals by segments, the stronger coloured the better the rival."""
+    rows, names = found["rows"], found["rivals"]
+    worst = [min(row["differences"][i] for row in rows) for i in range(len(names))]
+    shown = sorted(range(len(names)), key=worst.__getitem__)[:MOST_RIVALS]
+    deepest = max(-min(worst), 1e-300)
+
+    def cell(number: float) -> str:
+        share = 100 * min(max(-number / deepest, 0.0), 1.0)
+        return f'<td style="--share:{share:.0f}%">{write.signed(number)}</td>'
+
+    head = "".join(f'<th scope="col">{text(row["name"])}</th>' for row in rows)
+    body = "".join(
+        f'<tr><th scope="row">{text(names[i])}</th>'
+        + "".join(cell(row["differences"][i]) for row in rows)
+        + "</tr>\n"
+        for i in shown
+    )
+    some = f" ({len(shown)} of {len(names)} rivals)" if len(shown) < len(names) else ""
+    title = f"Difference to every rival in every segment{some}; coloured where the rival is better"
+    return (
+        f'<div class="wide" role="region" tabindex="0" aria-label="{text(title)}">\n'
+        f'<table class="heat">\n<caption>{text(title)}</caption>\n'
+        f'<thead><tr><th scope="col">Rival</th>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n'
+        "</table>\n</div>"
+    )

@@ -1,0 +1,1 @@
+TRY_CAST('2020-01-0' || CAST(nearest * 1e9 AS DATE) AS DATE)::VARCHAR >= '2020' AND opens < TIME '12:00:00'

@@ -1,0 +1,259 @@
+"""Fits on files one at a time are those on one table, to the last bit; and every refusal."""
+
+import numpy as np
+import partition_tables as tables
+import polars as pl
+import pytest
+from partition_tables import COLUMNS, RULES, cut, stacked
+
+import outrule
+from outrule.calibration.audit import part_of
+from outrule.calibration.loop import boost
+from outrule.calibration.pieces import REFRESH
+from outrule.calibration.sources import SameData
+from outrule.data.partitions import choose_sample
+from outrule.model import fitting, partitioned
+from outrule.model.codec import to_text
+from outrule.model.surveying import survey
+from outrule.rules.decisions import decide_all, distinct
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(partitioned, "PIECE_BYTES", 0)
+    monkeypatch.setattr(partitioned, "LEAST_PIECE", 37)
+
+
+TWO_AT_ONCE = [rule for rule in RULES if not isinstance(rule, outrule.Fixed)]
+CASES = {
+    "default": (outrule.BestAction(), RULES, {}, {}),
+    "epsilon": (outrule.BestAction(), RULES, {"epsilon": 0.004, "start": None}, {}),
+    "letter": (
+        outrule.BestAction(),
+        RULES,
+        {"epsilon": 0.05, "start": None, "rivals": (), "step": outrule.FixedStep()},
+        {},
+    ),
+    "isotonic": (outrule.BestAction(), RULES, {"start": outrule.Isotonic()}, {}),
+    "top": (outrule.TopK(2), TWO_AT_ONCE, {}, {}),
+    "assignment": (outrule.Assignment("row", "column"), TWO_AT_ONCE, {"start": None}, {}),
+    "weights": (outrule.BestAction(), RULES, {}, {"weight": "weight"}),
+    "clusters": (outrule.BestAction(), RULES, {}, {"cluster": "day"}),
+    "both": (outrule.TopK(2), TWO_AT_ONCE, {}, {"weight": "weight", "cluster": "day"}),
+    "start": (outrule.BestAction(), RULES, {"start": None}, {"start": "score"}),
+    "no items": (outrule.BestAction(), TWO_AT_ONCE, {}, {"item": None}),
+    "log": (outrule.BestAction(), RULES, {}, {"propensity": "propensity"}),
+    "log of clusters": (
+        outrule.BestAction(),
+        RULES,
+        {},
+        {"propensity": "propensity", "cluster": "day", "weight": "weight"},
+    ),
+}
+
+
+def fit(case, data, **options):
+    problem, rules, settings, _ = CASES[case]
+    return outrule.DecisionCalibrator(problem, rules, **settings, **options).fit(data)
+
+
+def table(case):
+    frame = tables.offers()
+    return tables.logged(frame) if case.startswith("log") else frame
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_any_cut_gives_the_model_of_one_table(case, tmp_path):
+    columns = COLUMNS | CASES[case][3]
+    folders = [cut(table(case), tmp_path / str(n), n) for n in (1, 3, 7)]
+    whole = outrule.Instances.from_table(stacked(folders[0]), **columns)
+    expected = to_text(fit(case, whole).model_)
+    for folder, n_jobs in zip(folders, (1, 2, None), strict=True):
+        assert stacked(folder).equals(stacked(folders[0]))
+        found = fit(case, outrule.Partitions(folder, **columns), n_jobs=n_jobs)
+        assert to_text(found.model_) == expected
+
+
+def class_probabilities(n=400):
+    generator = np.random.default_rng(5)
+    true = generator.dirichlet(np.ones(3), n)
+    given = (true + generator.dirichlet(np.ones(3), n)) / 2
+    drawn = np.array([generator.choice(3, p=p) for p in true])
+    return pl.DataFrame(
+        {
+            "visit": np.repeat(np.arange(n), 3),
+            "item": np.tile(["a", "b", "c"], n),
+            "score": given.ravel(),
+            "outcome": np.eye(3)[drawn].ravel(),
+        }
+    )
+
+
+def test_predictions_on_the_simplex_are_cut_too(tmp_path):
+    columns, rules = COLUMNS, [outrule.Fixed("a"), outrule.Fixed("b")]
+    calibrator = outrule.DecisionCalibrator(outrule.Classification(), rules, 0.01)
+    frame = class_probabilities()
+    expected = to_text(calibrator.fit(outrule.Instances.from_table(frame, **columns)).model_)
+    for n in (2, 5):
+        data = outrule.Partitions(cut(frame, tmp_path / str(n), n), **columns)
+        assert to_text(calibrator.fit(data).model_) == expected
+
+
+def test_of_a_large_table_the_start_is_fitted_on_a_sample(tmp_path):
+    """The same by hand, in memory: cross-fitted inside the sample, the mean of all outside."""
+    frame = tables.offers()
+    folders = [cut(frame, tmp_path / str(n), n) for n in (1, 4)]
+    texts = []
+    for folder in folders:
+        data = outrule.Partitions(folder, **COLUMNS, sample=150)
+        texts.append(to_text(fit("default", data).model_))
+    assert texts[0] == texts[1]
+    model = fit("default", data).model_
+    whole = outrule.Instances.from_table(stacked(folders[0]), **COLUMNS)
+    chosen = choose_sample(len(whole), 150)
+    assert len(chosen) == 150
+    sample = whole.take(chosen)
+    settings = model.settings
+    generator = settings.generator
+    blank = fitting.blank_model(settings, sample, None)
+    ready = fitting.prepare(blank, sample, generator)
+    inside = np.isin(np.arange(len(whole)), chosen)[whole.instance]
+    start = model.start_of(whole)
+    isotonic = model.isotonic.apply(whole)
+    start[inside], isotonic[inside] = ready.start, ready.instances.start
+    carrier = outrule.data.instances.replace(whole, start=isotonic)
+    layout = settings.problem.lay(carrier)
+    decisions = distinct(decide_all(ready.tests, carrier, settings.problem, layout))
+    source = SameData(part_of(carrier, layout, *decisions), start, settings.problem)
+    assert source.supported_tolerance() == model.tolerance
+    boosted = boost(source, ready.tests, fitting.plan_of(model), generator)
+    assert tuple(boosted.patches) == model.patches
+    assert tuple(boosted.history) == model.history
+    assert model.patches
+
+
+def test_a_lost_piece_is_made_again_and_the_log_replayed(tmp_path):
+    data = outrule.Partitions(cut(tables.offers(), tmp_path / "in", 2), **COLUMNS)
+    settings = fit("epsilon", data).model_.settings
+    found = survey(data, settings.problem)
+    blank = fitting.blank_model(settings, found.sample, None)
+    ready = fitting.prepare(blank, found.sample, settings.generator)
+
+    def build(name):
+        return partitioned._build(found, blank, ready, tmp_path / name)
+
+    kept, lost = build("kept"), build("lost")
+    log = [outrule.Patch(-1, 0.03), outrule.Patch(0, -0.2), outrule.Patch(-1, 0.001), REFRESH]
+    log += [outrule.Patch(1, 0.07), outrule.Patch(-1, -0.5), outrule.Patch(2, 1e-16)]
+    for piece, twin in zip(kept.pieces, lost.pieces, strict=True):
+        piece.open(kept.whole)
+        twin.open(lost.whole)
+        for length in range(len(log) + 1):
+            last = piece.advance(log[:length])
+        again = twin.advance(log)
+        assert last.sums.tolist() == again.sums.tolist()
+        assert last[1:] == again[1:]
+
+
+def test_the_scratch_folder_is_used_and_left_empty(tmp_path, monkeypatch):
+    folder, scratch = cut(tables.offers(), tmp_path / "in", 2), tmp_path / "scratch"
+    data = outrule.Partitions(folder, **COLUMNS, scratch=scratch)
+    with pytest.raises(outrule.DataError, match=r"scratch folder .* does not exist"):
+        fit("default", data)
+    scratch.mkdir()
+    seen = []
+    build = partitioned._build
+
+    def spy(*args):
+        result = build(*args)
+        seen.extend(scratch.rglob("*.npy"))
+        return result
+
+    monkeypatch.setattr(partitioned, "_build", spy)
+    monkeypatch.setattr("outrule.calibration.pieces.SMALL", 0)
+    fit("default", data)
+    assert seen
+    assert not [*scratch.iterdir()]
+    full = partitioned.shutil._ntuple_diskusage(10, 9, 1)
+    monkeypatch.setattr(partitioned.shutil, "disk_usage", lambda _: full)
+    with pytest.raises(outrule.DataError, match=r"needs about .* GB on disk, and .* 0.0 GB free"):
+        fit("default", data)
+    assert not [*scratch.iterdir()]
+
+
+def test_items_that_the_sample_lacks_are_known_to_rules(tmp_path):
+    frame = tables.offers(n=300)
+    rare = frame[-1].with_columns(pl.lit("zoe").alias("item"))
+    data = outrule.Partitions(
+        cut(pl.concat([frame, rare]), tmp_path / "in", 3), **COLUMNS, sample=20
+    )
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed("zoe")])
+    assert calibrator.fit(data).status_ == "converged"
+    with pytest.raises(outrule.DataError, match="no instance offers item 'zora'"):
+        outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed("zora")]).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"check": outrule.FreshBatches(100)}, "'check' argument .* Reuse"),
+        ({"check": outrule.Reuse(validation=0.2)}, "'check' argument .* without validation"),
+        ({"segments": ["city"]}, "'segments' argument .* None for data in many files"),
+        (
+            {
+                "check": outrule.PrivateReuse(1.0),
+                "epsilon": 0.5,
+                "max_rounds": 5,
+                "start": None,
+                "rivals": (),
+            },
+            "'check' argument",
+        ),
+    ],
+)
+def test_what_pieces_cannot_do_is_refused_before_any_file_is_read(tmp_path, settings, words):
+    (tmp_path / "a.parquet").write_bytes(b"not Parquet at all")
+    data = outrule.Partitions(tmp_path, **COLUMNS)
+    with pytest.raises(outrule.ArgumentError, match=words):
+        outrule.DecisionCalibrator(outrule.BestAction(), RULES, **settings).fit(data)
+
+
+def test_bad_values_are_found_with_their_file_and_row(tmp_path):
+    folder = cut(tables.offers(), tmp_path / "in", 3)
+    path = folder / "b01.parquet"
+    frame = pl.read_parquet(path)
+    frame[4, "score"] = 1.5
+    frame.write_parquet(path)
+    with pytest.raises(outrule.DataError, match=r"row 5 of .*b01.parquet, counting from 1"):
+        fit("default", outrule.Partitions(folder, **COLUMNS))
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(outrule.DataError, match=r"b01.parquet is not a valid Parquet file"):
+        fit("default", outrule.Partitions(folder, **COLUMNS))
+    path.unlink()
+    paths = [folder / "b00.parquet", path]
+    with pytest.raises(outrule.DataError, match=r"b01.parquet cannot be read: No such file"):
+        fit("default", outrule.Partitions(paths, **COLUMNS))
+
+
+def test_arguments_of_partitions_are_checked(tmp_path):
+    cut(tables.offers(n=9), tmp_path / "in", 1)
+    with pytest.raises(outrule.ArgumentError, match="'source' argument of Partitions"):
+        outrule.Partitions([], **COLUMNS)
+    with pytest.raises(outrule.ArgumentError, match="'sample' argument of Partitions"):
+        outrule.Partitions(tmp_path / "in", **COLUMNS, sample=1)
+    with pytest.raises(outrule.DataError, match="has no Parquet files"):
+        outrule.Partitions(tmp_path / "nothing*", **COLUMNS)
+    data = outrule.Partitions(tmp_path / "in", instance="visit", prediction="x", outcome="outcome")
+    with pytest.raises(outrule.DataError, match="the prediction column 'x' is missing"):
+        fit("default", data)
+    data = outrule.Partitions(tmp_path / "in", **COLUMNS)
+    with pytest.raises(outrule.ArgumentError, match="left out for Partitions"):
+        outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(data, np.ones((2, 2)))
+
+
+@pytest.mark.parametrize(("n", "most"), [(10, 10), (10, 3), (5_000, 7), (5_000, 4_999)])
+def test_a_sample_has_its_size_and_no_order(n, most):
+    chosen = choose_sample(n, most)
+    assert len(chosen) == min(n, most)
+    assert (np.diff(chosen) > 0).all()
+    assert chosen[-1] < n
