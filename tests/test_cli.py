@@ -766,7 +766,7 @@ def test_the_demo_prints_a_table_or_a_certificate():
         assert words in people.stdout
     machine = run("demo", "two-arms", "--json")
     assert outrule.Certificate.from_json(machine.stdout).verdict == "pass"
-    assert refused(run("demo", "chess"), "no demo 'chess'; choose best-action, matching, two-arms")
+    assert refused(run("demo", "chess"), "no demo 'chess'; choose flights, forms, ")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,17 @@ def test_the_path_of_a_watch(tmp_path):
     assert names == {"trips", "model.json", "watch.json", "watch.html", "outrule.prom"}
 
 
+def test_the_first_demo(tmp_path):
+    (line,) = commands("demos.md")
+    run = [sys.executable, "-m", *line.split()]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (DOCS / "demos.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"table: outrule demo flights -->\n```text\n(.*?)\n```", page, re.S)
+    assert set(block.splitlines()) <= set(done.stdout.splitlines())
+    assert (tmp_path / "outrule-flights" / "report.html").exists()
+
+
 def test_the_spec_in_the_docs_is_a_part_of_the_example():
     from outrule.demos.example import SPEC
 

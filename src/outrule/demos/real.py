@@ -108,7 +108,7 @@ def run(name: str, folder: Path) -> Outcome:
         write_text(folder / STATE, watch.to_json())
         write_text(folder / WATCHED, watch_report(watch))
     calibrator.save(folder / MODEL)
-    certificate.save(folder / CERTIFICATE)
+    write_text(folder / CERTIFICATE, certificate.to_json() + "\n")
     write_text(folder / REPORT, page)
     return Outcome(demo, story_of(name), calibrator, certificate, watched)
 

@@ -186,8 +186,11 @@ class Model:
 
     def unseen_items(self, instances: Instances) -> list[Any]:
         """The items of a table that training did not have, or only with weight zero."""
-        known, names = self.isotonic.curves, instances.item_names or ()
-        return [] if set(known) == {POOLED} else [name for name in names if name not in known]
+        curves, names = self.isotonic.curves, instances.item_names or ()
+        if set(curves) == {POOLED}:
+            return []
+        reject = getattr(self.problem, "reject", POOLED)  # it has no curve: its value is known
+        return [name for name in names if name not in curves and name != reject]
 
     def _check_features(self, predictions: Any) -> None:
         """Report columns that are not those of fit before anything about their values."""
