@@ -142,7 +142,10 @@ def _form_table(
             "score": square.ravel(),
             "digit_total": _significant(forms.digit_totals(square)).ravel(),
             "right": (label[images][:, :, None] == np.arange(size)).ravel(),
-            **{f"{'xy'[i % 2]}{i // 2}": column.astype(np.int8) for i, column in enumerate(points.T)},
+            **{
+                f"{'xy'[i % 2]}{i // 2}": column.astype(np.int8)
+                for i, column in enumerate(points.T)
+            },
         }
     )
 
@@ -184,7 +187,9 @@ def main() -> None:
         for file, frame in zip((PAST, LATER), tables, strict=True):
             path = SHIPPED / name / file
             frame.write_parquet(path, compression="zstd", compression_level=22)
-            print(f"{path.relative_to(HERE.parent)}: {frame.height:,} rows, {path.stat().st_size:,} B")
+            print(
+                f"{path.relative_to(HERE.parent)}: {frame.height:,} rows, {path.stat().st_size:,} B"
+            )
     lines = [
         f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(SHIPPED).as_posix()}\n"
         for path in sorted(SHIPPED.glob("*/*.parquet"))

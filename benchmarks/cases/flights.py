@@ -141,6 +141,4 @@ def histories(
     return there / (np.bincount(pair, flights)[pair] + PRIOR), overall[code]
 
 
-CASE = Case(
-    "flights", (SPRING, YEAR), outrule.BestAction(), RULES, draw, ("carrier", CARRIERS)
-)
+CASE = Case("flights", (SPRING, YEAR), outrule.BestAction(), RULES, draw, ("carrier", CARRIERS))

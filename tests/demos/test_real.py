@@ -61,7 +61,9 @@ def test_the_tables_are_those_of_the_digests_and_small():
     assert digests == {
         name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in found.items()
     }
-    assert set(found) == {f"{name}/{table}.parquet" for name in SHIPPED for table in ("past", "later")}
+    assert set(found) == {
+        f"{name}/{table}.parquet" for name in SHIPPED for table in ("past", "later")
+    }
     assert sum(path.stat().st_size for path in found.values()) < 3_000_000
 
 
@@ -92,7 +94,12 @@ def test_a_small_demo_runs_from_its_tables_to_its_report(tmp_path, small, name):
     folder = tmp_path / name
     result = CliRunner().invoke(app, ["demo", name, "-o", str(folder)])
     assert result.exit_code == 0, result.output
-    for words in (real.story_of(name), real.DEMOS[name].source, "predicted vs realised: ", "Deploy? "):
+    for words in (
+        real.story_of(name),
+        real.DEMOS[name].source,
+        "predicted vs realised: ",
+        "Deploy? ",
+    ):
         assert words in result.stdout
     certificate = outrule.Certificate.from_json((folder / "certificate.json").read_text())
     spec = outrule.read_spec(folder / "spec.toml")
@@ -154,7 +161,10 @@ def test_a_split_never_divides_a_cluster():
 def test_a_visit_has_five_households_and_each_trip_is_used_once():
     for frame in tables_of("five-coupons"):
         visits = frame.group_by("visit").agg(
-            pl.len(), pl.col("shopper").n_unique(), pl.col("bought").sum(), pl.col("five").n_unique()
+            pl.len(),
+            pl.col("shopper").n_unique(),
+            pl.col("bought").sum(),
+            pl.col("five").n_unique(),
         )
         assert set(visits["len"]) == {25}
         assert set(visits["shopper"]) == {5}
@@ -186,7 +196,9 @@ def test_the_wheel_has_the_data(tmp_path):
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         names = {name for name in wheel.namelist() if name.startswith("outrule/demos/data/")}
-    expected = {path.relative_to(ROOT / "src").as_posix() for path in DATA.rglob("*") if path.is_file()}
+    expected = {
+        path.relative_to(ROOT / "src").as_posix() for path in DATA.rglob("*") if path.is_file()
+    }
     assert names == expected
 
 
