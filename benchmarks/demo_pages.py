@@ -35,7 +35,9 @@ PLAIN = {"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "PYTHONIOENCODING": 
 def printed(name: str, folder: Path) -> list[str]:
     """The values, predicted vs realised and the verdict, as the command prints them."""
     command = [sys.executable, "-m", "outrule", "demo", name, "-o", str(folder)]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | PLAIN)
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=True, env=os.environ | PLAIN
+    )
     return main_lines(run.stdout)
 
 
@@ -60,7 +62,9 @@ def draw(name: str, folder: Path) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), layout="constrained")
     outrule.plots.forest(summary, left)
     if (folder / real.STATE).exists():
-        _draw_watch(outrule.Watch.from_json((folder / real.STATE).read_text(), calibrator), later, right)
+        _draw_watch(
+            outrule.Watch.from_json((folder / real.STATE).read_text(), calibrator), later, right
+        )
     else:
         outrule.plots.predicted_vs_realised(summary, right)
     figure.savefig(DOCS / "demos" / f"{name}.svg", metadata={"Date": None})
@@ -76,7 +80,9 @@ def _draw_watch(watch: Any, later: pl.DataFrame, ax: Any) -> None:
     (part,) = (part for part in watch.status.parts if part.watched == "rivals")
     alarm = np.datetime64(str(part.alarm))
     ax.axvline(alarm, color=outrule.plots.OURS, label=f"alarm of the watch, {part.alarm}")
-    ax.xaxis.set_major_formatter(matplotlib.dates.ConciseDateFormatter(ax.xaxis.get_major_locator()))
+    ax.xaxis.set_major_formatter(
+        matplotlib.dates.ConciseDateFormatter(ax.xaxis.get_major_locator())
+    )
     ax.set_ylabel("calls that win a deposit")
     ax.set_ylim(0, None)
     ax.legend(loc="lower right")

@@ -188,7 +188,7 @@ def main() -> None:
     )
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument(
-        "--demos", nargs="+", choices=list(SPLITS), default=list(SPLITS), metavar="NAME"
+        "--demos", nargs="*", choices=list(SPLITS), default=list(SPLITS), metavar="NAME"
     )
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of downloaded wheels")
     parser.add_argument("--docs", type=Path)
