@@ -197,9 +197,9 @@ STEPS = {
 }
 OURS = "not in the paper"
 COMPARISONS: list[tuple[str, str, str, Ask]] = [
-    ("The value is not monotone", OURS, "value-best-action", monotone.not_monotone),
-    ("Why it falls: the optimiser's own test", OURS, "value-best-action", monotone.why),
-    ("What cures it", OURS, "value-best-action", monotone.cures),
+    ("Value against squared error, by round", OURS, "value-best-action", monotone.not_monotone),
+    ("Patches of rules, and of the optimiser's own test", OURS, "value-best-action", monotone.why),
+    ("Remedies", OURS, "value-best-action", monotone.cures),
     ("Three readings of epsilon", OURS, "steps", _readings),
     ("Other steps, on the same fresh batches", OURS, "steps", _steps),
     ("Other methods on the same number of samples", OURS, "equal-samples", _equal_samples),

@@ -122,6 +122,8 @@ def cures(results: Results) -> Answer | None:
         short = [f"{name} {say.number(fmean(values))}" for name, values in known.items()]
         gain = fmean(known["stopped on held-out value"]) - fmean(known["at the end"])
         gains.append((gain, f"{say.setting(*setting)} {', '.join(short)}"))
+    if not gains:
+        return None
     runs = methods["at the end"]
     epsilons = ", ".join(say.fraction(e) for e in runs["epsilon"].unique(maintain_order=True))
     return Answer(

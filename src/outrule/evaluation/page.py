@@ -34,7 +34,11 @@ TITLES = {  # of columns and fields whose names are not clear
     "equal_batches": "batch sizes of reuse",
     "equal_epsilons": "epsilons of reuse",
 }
-HEADLINES = ("The value is not monotone", "What cures it")  # comparisons on the first screen
+HEADLINES = {  # comparisons on the first screen: regime, number
+    "Value against squared error, by round": "{0} predictor: the squared error falls throughout, "
+    "and yet the value ends clearly below its peak, in {1}.",
+    "Remedies": "Mean gap to the best rule where stopping helps most: {1}.",
+}
 FIRST = ("gap-matching", "value-best-action")  # figures on the first screen, where they are
 
 
@@ -76,9 +80,13 @@ def _answer(claims: Sequence[Claim]) -> str:
         f"Of {total} claims of the paper that were judged, {holds} hold wherever they were run, "
         f"{depends} depend on how long the predictor was trained, and {fails} do not hold."
     )
-    measured = [one for one in claims if one.statement in HEADLINES]
-    found = [f"{one.statement}: {_words(one.numbers)}." for one in measured]
-    return " ".join([answer, *found])
+    more = [
+        HEADLINES[one.statement].format(regime.capitalize(), number)
+        for one in claims
+        for regime, number in list(one.numbers.items())[:1]
+        if one.statement in HEADLINES and one.verdict == Verdict.MEASURED
+    ]
+    return " ".join([answer, *more])
 
 
 def _rows(claims: Sequence[Claim], figures: set[str]) -> str:
