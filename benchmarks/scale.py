@@ -22,7 +22,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ITEMS, RULES, PER_FILE, GIB = 10, 100, 100_000, 1 << 30
 EPSILON = 0.003  # fixed: what data support falls with their number, and takes more rounds
@@ -67,15 +70,16 @@ def fit(folder: Path, scratch: Path, jobs: int | None, sample: int) -> dict[str,
     ]
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, EPSILON, n_jobs=jobs)
     settings, marks = calibrator.settings(), [time.perf_counter()]
-    build = partitioned._build
+    pieces = partitioned._pieces
 
-    def timed(*args: object) -> object:
+    @contextmanager
+    def timed(*args: Any) -> Iterator[Any]:
         marks.append(time.perf_counter())
-        result = build(*args)  # type: ignore[arg-type]
-        marks.append(time.perf_counter())
-        return result
+        with pieces(*args) as opened:
+            marks.append(time.perf_counter())
+            yield opened
 
-    partitioned._build = timed  # type: ignore[assignment]
+    partitioned._pieces = timed
     with threads.using(jobs):
         found = survey(data, settings.problem)
         marks.append(time.perf_counter())

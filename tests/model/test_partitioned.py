@@ -7,12 +7,13 @@ import pytest
 from partition_tables import COLUMNS, RULES, cut, stacked
 
 import outrule
-from outrule.calibration.audit import part_of
+from outrule.calibration.audit import Whole, part_of
 from outrule.calibration.loop import boost
+from outrule.calibration.partitioned import LocalPieces
 from outrule.calibration.pieces import REFRESH
 from outrule.calibration.sources import SameData
 from outrule.data.partitions import choose_sample
-from outrule.model import fitting, partitioned
+from outrule.model import fitting, partitioned, recipes
 from outrule.model.codec import to_text
 from outrule.model.surveying import survey
 from outrule.rules.decisions import decide_all, distinct
@@ -20,8 +21,8 @@ from outrule.rules.decisions import decide_all, distinct
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(partitioned, "PIECE_BYTES", 0)
-    monkeypatch.setattr(partitioned, "LEAST_PIECE", 37)
+    monkeypatch.setattr(recipes, "PIECE_BYTES", 0)
+    monkeypatch.setattr(recipes, "LEAST_PIECE", 37)
 
 
 TWO_AT_ONCE = [rule for rule in RULES if not isinstance(rule, outrule.Fixed)]
@@ -139,15 +140,21 @@ def test_a_lost_piece_is_made_again_and_the_log_replayed(tmp_path):
     blank = fitting.blank_model(settings, found.sample, None)
     ready = fitting.prepare(blank, found.sample, settings.generator)
 
-    def build(name):
-        return partitioned._build(found, blank, ready, tmp_path / name)
+    common = recipes.Common(blank, ready.tests, found.n, found.total_weight)
 
-    kept, lost = build("kept"), build("lost")
+    def build(name):
+        every = recipes.recipes_of(found, ready, settings.rivals)
+        pieces = []
+        for number, one in enumerate(every):
+            pieces += one.make(common, one.reader.read(), tmp_path / name / str(number))[0]
+        return pieces
+
+    kept, lost, whole = build("kept"), build("lost"), Whole(found.n, float(found.n), 40)
     log = [outrule.Patch(-1, 0.03), outrule.Patch(0, -0.2), outrule.Patch(-1, 0.001), REFRESH]
     log += [outrule.Patch(1, 0.07), outrule.Patch(-1, -0.5), outrule.Patch(2, 1e-16)]
-    for piece, twin in zip(kept.pieces, lost.pieces, strict=True):
-        piece.open(kept.whole)
-        twin.open(lost.whole)
+    for piece, twin in zip(kept, lost, strict=True):
+        piece.open(whole)
+        twin.open(whole)
         for length in range(len(log) + 1):
             last = piece.advance(log[:length])
         again = twin.advance(log)
@@ -162,14 +169,14 @@ def test_the_scratch_folder_is_used_and_left_empty(tmp_path, monkeypatch):
         fit("default", data)
     scratch.mkdir()
     seen = []
-    build = partitioned._build
+    make = recipes.Recipe.make
 
     def spy(*args):
-        result = build(*args)
+        result = make(*args)
         seen.extend(scratch.rglob("*.npy"))
         return result
 
-    monkeypatch.setattr(partitioned, "_build", spy)
+    monkeypatch.setattr(recipes.Recipe, "make", spy)
     monkeypatch.setattr("outrule.calibration.pieces.SMALL", 0)
     fit("default", data)
     assert seen
@@ -257,3 +264,40 @@ def test_a_sample_has_its_size_and_no_order(n, most):
     assert len(chosen) == min(n, most)
     assert (np.diff(chosen) > 0).all()
     assert chosen[-1] < n
+
+
+class KilledError(Exception):
+    """As if the process ended here."""
+
+
+def test_a_fit_that_was_killed_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    data = outrule.Partitions(cut(tables.offers(), tmp_path / "in", 3), **COLUMNS)
+    path, advance, looks = tmp_path / "checkpoint", LocalPieces.advance, []
+    expected = to_text(fit("epsilon", data).model_)
+
+    def count(self, log):
+        looks.append(len(log))
+        if len(looks) == 5:
+            raise KilledError
+        return advance(self, log)
+
+    monkeypatch.setattr(LocalPieces, "advance", count)
+    calibrator = outrule.DecisionCalibrator(*CASES["epsilon"][:2], **CASES["epsilon"][2])
+    with pytest.raises(KilledError):
+        calibrator.fit(data, checkpoint=path)
+    with path.open("a") as file:
+        file.write("[[12, 13")  # a line that was being written
+    assert to_text(calibrator.fit(data, checkpoint=path).model_) == expected
+    assert looks[:6] == [0, 1, 2, 3, 4, 4]  # no look was made twice
+    n_looks = len(looks)
+    assert to_text(calibrator.fit(data, checkpoint=path).model_) == expected
+    assert len(looks) == n_looks  # and none is needed when all are there
+    with pytest.raises(outrule.DataError, match="is not a checkpoint of this fit"):
+        calibrator.set_params(epsilon=0.01).fit(data, checkpoint=path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([lines[0], "[[1], 2]\n"]))
+    with pytest.raises(outrule.DataError, match="checkpoint is damaged"):
+        calibrator.set_params(epsilon=0.004).fit(data, checkpoint=path)
+    whole = outrule.Instances.from_table(tables.offers(), **COLUMNS)
+    with pytest.raises(outrule.ArgumentError, match="'checkpoint' argument of fit"):
+        calibrator.fit(whole, checkpoint=path)

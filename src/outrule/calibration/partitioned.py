@@ -18,6 +18,7 @@ from outrule.calibration.audit import (
     read_values,
 )
 from outrule.calibration.check import Check, Step
+from outrule.calibration.checkpoints import Checkpoint
 from outrule.calibration.noise import errors_for, tolerance_for
 from outrule.calibration.patches import AnyPatch
 from outrule.calibration.pieces import REFRESH, Log, Opening, Piece
@@ -80,7 +81,9 @@ class PartitionedData:
         value_range: tuple[float, float],
         n_counted: int,
         cluster_weight: Floats | None = None,
+        checkpoint: Checkpoint | None = None,
     ):
+        self.checkpoint = checkpoint
         self.engine, self.whole, self.k, self.value_range = engine, whole, k, value_range
         self.n_counted, self.cluster_weight = n_counted, cluster_weight
         self.span, self.weight = value_range[1] - value_range[0], whole.total_weight
@@ -105,7 +108,11 @@ class PartitionedData:
         self.log.append(patch)
 
     def _audit(self) -> Audit:
-        tally = self.engine.advance(self.log)
+        tally = None if self.checkpoint is None else self.checkpoint.take()
+        if tally is None:
+            tally = self.engine.advance(self.log)
+            if self.checkpoint is not None:
+                self.checkpoint.add(tally)
         decisions = np.empty((0, 0), dtype=np.uint8)  # they stay where they were made
         return read_tally(tally, self.marked, self.whole, self.k, self.span, decisions)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +40,14 @@ def fit(
     ] = 1_000_000,
     scratch: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Of a folder: where there is much room.")
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Of a folder: go on from here if the fit was killed."),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Of a folder: Dask cluster whose workers fit."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
     key: Annotated[
@@ -84,8 +93,11 @@ def fit(
         if is_folder(table):
             if refits:
                 raise DataError("--refits is not supported for a folder: use a part of the data.")
-            model, instances, sizes = _fit_folder(table, spec, epsilon, sample, scratch)
+            where = {"checkpoint": checkpoint, "scheduler": scheduler}
+            model, instances, sizes = _fit_folder(table, spec, epsilon, sample, scratch, **where)
         else:
+            if checkpoint is not None or scheduler is not None:
+                raise DataError("--checkpoint and --scheduler are for a folder of Parquet files.")
             model, instances = _fit(table, spec, epsilon)
             sizes = {}
         summary = {"model": output, **_summary(model, instances), **sizes}
@@ -118,19 +130,32 @@ def _fit(table: str, spec: str, epsilon: float | None) -> tuple[Model, Instances
 
 
 def _fit_folder(
-    table: str, spec: str, epsilon: float | None, sample: int, scratch: str | None
+    table: str,
+    spec: str,
+    epsilon: float | None,
+    sample: int,
+    scratch: str | None,
+    checkpoint: str | None,
+    scheduler: str | None,
 ) -> tuple[Model, Instances, dict[str, Any]]:
     """A model, a sample of the data it was fitted on, and how many all of them are."""
     from outrule.model.codec import check_item_names
+    from outrule.model.distributed import check_cluster, connect
     from outrule.model.partitioned import check_supported, fit_surveyed
     from outrule.model.surveying import survey
 
     file = outrule.read_spec(spec)
     check_supported(file.fit.get("check"), file.fit.get("segments"))
-    found = survey(file.partitions(table, sample=sample, scratch=scratch), file.problem)
-    check_item_names(found.item_names or ())
-    changes = {} if epsilon is None else {"epsilon": epsilon}
-    model = fit_surveyed(file.settings(found.checked, **changes), found)
+    data = file.partitions(table, sample=sample, scratch=scratch)
+    check_output(checkpoint, (table, spec), option="--checkpoint")
+    with nullcontext() if scheduler is None else connect(scheduler) as client:
+        if client is not None:
+            check_cluster(client, file.rules)
+        found = survey(data, file.problem)
+        check_item_names(found.item_names or ())
+        changes = {} if epsilon is None else {"epsilon": epsilon}
+        settings = file.settings(found.checked, **changes)
+        model = fit_surveyed(settings, found, client=client, checkpoint=checkpoint)
     sizes = {"instances": found.n, "rows": found.n_rows}
     if len(found.sample) < found.n:
         sizes["sample"] = len(found.sample)

@@ -123,9 +123,13 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
 
     # Neither is metadata that scikit-learn would pass on.
     __metadata_request__predict: ClassVar = {"predictions": UNUSED}
-    __metadata_request__fit: ClassVar = {"predictions": UNUSED, "outcomes": UNUSED}
-    __metadata_request__partial_fit = __metadata_request__fit
-    __metadata_request__score = __metadata_request__fit
+    __metadata_request__score: ClassVar = {"predictions": UNUSED, "outcomes": UNUSED}
+    __metadata_request__partial_fit = __metadata_request__score
+    __metadata_request__fit: ClassVar = {
+        **__metadata_request__score,
+        "client": UNUSED,
+        "checkpoint": UNUSED,
+    }
 
     def __init__(
         self,
@@ -164,6 +168,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         *,
         available: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        client: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
         """Calibrate on these instances.
 
@@ -175,6 +181,11 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         outcomes : array-like of shape (n, m); part of the Instances otherwise
         available : boolean array-like of shape (n, m), optional
         sample_weight : array-like of shape (n,), optional
+        client : distributed.Client, optional
+            Of a Dask cluster whose workers can read the files of Partitions; they keep what the
+            loop needs, and the model is the same, whatever happens to them.
+        checkpoint : path, optional
+            Of Partitions: a file by which a fit that was killed goes on where it was.
 
         Notes
         -----
@@ -184,8 +195,13 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         settings = self.settings()
         given: Any = predictions
         if is_partitioned(given):
-            instances = self._fit_partitions(given, outcomes, available, sample_weight)
+            options = {"client": client, "checkpoint": checkpoint}
+            extra = (outcomes, available, sample_weight)
+            instances = self._fit_partitions(settings, given, extra, options)
         else:
+            for name, value in (("client", client), ("checkpoint", checkpoint)):
+                if value is not None:
+                    raise refuse_argument("given", name, "fit", "left out: it is for Partitions")
             instances = self._training_data(given, outcomes, available, sample_weight)
             self.model_ = fit_model(settings, instances, feature_names(given))
         if (words := few_choices(settings.problem, instances)) is not None:
@@ -194,14 +210,16 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
             warnings.warn(self.model_.unfinished, ConvergenceWarning, stacklevel=3)
         return self
 
-    def _fit_partitions(self, data: Partitions, *extra: Any) -> Instances:
+    def _fit_partitions(
+        self, settings: Settings, data: Partitions, extra: Sequence[Any], options: dict[str, Any]
+    ) -> Instances:
         """Fit the model; returns a sample of the data, or all of them if they are few."""
         from outrule.model.partitioned import fit_partitions  # loads Polars
 
         if any(value is not None for value in extra):
             words = "outcomes, available and sample_weight must be columns of the files"
             raise refuse_argument("given", "outcomes", OWNER, f"left out for Partitions: {words}")
-        self.model_, found = fit_partitions(self.settings(), data)
+        self.model_, found = fit_partitions(settings, data, **options)
         return found.sample
 
     @threads.as_asked

@@ -29,6 +29,32 @@ from outrule.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
+class Reader:
+    """Reads a file as a part of all the data; small, so that it can be sent to a worker."""
+
+    data: Partitions
+    file: File
+    order: tuple[str, ...]
+    count: int
+    item_names: tuple[Any, ...] | None
+    cluster: Integers | None
+
+    def read(self) -> Instances:
+        """The file's instances, with items and clusters numbered as in all the data."""
+        instances, _ = self.data.read(self.file, self.order)
+        if len(instances) != self.count:
+            raise DataError(f"{self.file.path} has changed since it was first read: start again.")
+        changes: dict[str, Any] = {}
+        if self.item_names is not None and instances.codes is not None:
+            index = {name: code for code, name in enumerate(self.item_names)}
+            codes = np.array([index[name] for name in instances.item_names or ()], dtype=np.int32)
+            changes = {"codes": codes[instances.codes], "item_names": self.item_names}
+        if self.cluster is not None:
+            changes["cluster"] = self.cluster
+        return replace(instances, **changes)
+
+
+@dataclass(frozen=True, eq=False)
 class Survey:
     """What is known of all the data after every file was read once."""
 
@@ -82,20 +108,14 @@ class Survey:
         begin, end = np.searchsorted(self.chosen, (first, first + int(self.counts[number])))
         return self.chosen[begin:end] - first
 
+    def reader(self, number: int) -> Reader:
+        """What reads a file."""
+        cluster = None if self.cluster is None else self.cluster[number]
+        count = int(self.counts[number])
+        return Reader(self.data, self.files[number], self.order, count, self.item_names, cluster)
+
     def read(self, number: int) -> Instances:
-        """A file's instances, with items and clusters numbered as in all the data."""
-        file = self.files[number]
-        instances, _ = self.data.read(file, self.order)
-        if len(instances) != self.counts[number]:
-            raise DataError(f"{file.path} has changed since it was first read: start again.")
-        changes: dict[str, Any] = {}
-        if self.item_names is not None and instances.codes is not None:
-            index = {name: code for code, name in enumerate(self.item_names)}
-            codes = np.array([index[name] for name in instances.item_names or ()], dtype=np.int32)
-            changes = {"codes": codes[instances.codes], "item_names": self.item_names}
-        if self.cluster is not None:
-            changes["cluster"] = self.cluster[number]
-        return replace(instances, **changes)
+        return self.reader(number).read()
 
     def columns(self, instances: Instances) -> Iterator[tuple[str, NDArray[Any]]]:
         """A file's columns that rules may look at, of the types that they have in all the data."""

@@ -1,0 +1,61 @@
+"""A file by which a loop over partitioned data goes on after its process was killed.
+
+It holds the integer sums of every look at the data. The loop runs again from the beginning, and
+takes these instead of looking; so it makes the same decisions in the same order, in no time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from outrule.calibration.audit import Tally
+from outrule.errors import DataError
+
+FORMAT = "outrule checkpoint 1"
+
+
+class Checkpoint:
+    """The looks so far: one line each, behind a line that says of which fit they are."""
+
+    def __init__(self, path: Path, identity: str):
+        self.path, self.position = path, 0
+        head = json.dumps({"format": FORMAT, "fit": identity})
+        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+        complete = lines[:-1]  # what was not finished when the process was killed is no look
+        if complete and complete[0] != head:
+            raise DataError(
+                f"{path} is not a checkpoint of this fit: the data, the settings or the version "
+                "are others. Remove it, or name another file."
+            )
+        self.tallies = [_read(line, path) for line in complete[1:]]
+        if not complete or (len(lines) > len(complete) and lines[-1]):
+            path.write_text("".join(f"{line}\n" for line in complete or [head]), encoding="utf-8")
+
+    def take(self) -> Tally | None:
+        """The next look, if it was made before."""
+        if self.position == len(self.tallies):
+            return None
+        self.position += 1
+        return self.tallies[self.position - 1]
+
+    def add(self, tally: Tally) -> None:
+        """Keep a new look; it is on disk when this returns."""
+        row = [tally.sums.tolist(), tally.own, tally.own_marked, tally.squares]
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(row)}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.tallies.append(tally)
+        self.position += 1
+
+
+def _read(line: str, path: Path) -> Tally:
+    try:
+        sums, own, marked, squares = json.loads(line)
+        return Tally(np.array(sums, dtype=np.int64), int(own), int(marked), int(squares))
+    except (ValueError, TypeError, OverflowError):
+        raise DataError(f"{path} is damaged: remove it, and start again.") from None

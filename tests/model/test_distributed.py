@@ -1,0 +1,177 @@
+"""Fits on a Dask cluster: the bits of one process, whatever happens to the workers."""
+
+import os
+import signal
+
+import partition_tables as tables
+import pytest
+from partition_tables import COLUMNS, RULES, cut
+
+import outrule
+from outrule.model import distributed as ours
+from outrule.model.codec import to_text
+from test_cli import run
+
+dask = pytest.importorskip("distributed")
+pytestmark = pytest.mark.filterwarnings("default")  # of Dask and its web server
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with dask.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with dask.Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(2)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = cut(tables.offers(), tmp_path_factory.mktemp("data") / "in", 5)
+    return outrule.Partitions(folder, **COLUMNS)
+
+
+def calibrator(**settings):
+    chosen = {"epsilon": 0.004, "start": None, **settings}
+    return outrule.DecisionCalibrator(outrule.BestAction(), RULES, **chosen)
+
+
+@pytest.fixture(scope="module")
+def expected(data):
+    return to_text(calibrator().fit(data).model_)
+
+
+def kept(client):
+    return sum(client.run(_count_kept).values())
+
+
+def _count_kept():
+    return len(ours._kept)
+
+
+def _lose():
+    ours._kept.clear()
+
+
+def test_workers_find_the_model_of_one_process(client, data, expected):
+    assert to_text(calibrator().fit(data, client=client).model_) == expected
+    assert kept(client) == 0  # and they forget what they had
+
+
+def test_the_default_method_and_clusters_too(client, data):
+    columns = COLUMNS | {"cluster": "day"}
+    clustered = outrule.Partitions([file.path for file in data.files], **columns, sample=150)
+    default = outrule.DecisionCalibrator(outrule.BestAction(), RULES)
+    expected = to_text(default.fit(clustered).model_)
+    assert to_text(default.fit(clustered, client=client).model_) == expected
+
+
+def test_pieces_that_were_lost_are_made_again(client, data, expected, monkeypatch):
+    advance, rounds = ours.ClusterPieces.advance, []
+
+    def lose(self, log):
+        rounds.append(len(log))
+        if len(log) in (2, 5):
+            client.run(_lose)
+        return advance(self, log)
+
+    monkeypatch.setattr(ours.ClusterPieces, "advance", lose)
+    assert to_text(calibrator().fit(data, client=client).model_) == expected
+    assert max(rounds) > 5
+
+
+def test_the_death_of_a_worker_costs_only_time(client, data, expected, monkeypatch):
+    advance, killed = ours.ClusterPieces.advance, []
+
+    def kill(self, log):
+        if len(log) == 3 and not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            os.kill(killed[0], signal.SIGKILL)
+        return advance(self, log)
+
+    monkeypatch.setattr(ours.ClusterPieces, "advance", kill)
+    assert to_text(calibrator().fit(data, client=client).model_) == expected
+    assert killed
+    client.wait_for_workers(2)
+
+
+def test_an_unreachable_scheduler_is_said(monkeypatch):
+    monkeypatch.setattr(ours, "WAIT", "1s")
+    with pytest.raises(
+        outrule.DataError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"
+    ):
+        ours.connect("tcp://127.0.0.1:9")
+    with pytest.raises(outrule.DataError, match="no Dask scheduler answers at nonsense"):
+        ours.connect("nonsense://x")
+
+
+def test_other_versions_and_no_workers_are_refused_before_any_file_is_read(client, tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"not Parquet at all")
+    data = outrule.Partitions(tmp_path, **COLUMNS)
+    client.run(_set_version, "0.0.1")
+    try:
+        with pytest.raises(outrule.DataError, match=r"has outrule 0.0.1, and this process"):
+            calibrator().fit(data, client=client)
+    finally:
+        client.run(_set_version, outrule.__version__)
+    lock = outrule.Choose("locked", Locked())
+    with pytest.raises(outrule.DataError, match="rule 'locked' cannot be sent to workers"):
+        outrule.DecisionCalibrator(outrule.BestAction(), [lock]).fit(data, client=client)
+    with (
+        dask.LocalCluster(n_workers=0, dashboard_address=None) as empty,
+        dask.Client(empty, set_as_default=False) as lonely,
+        pytest.raises(outrule.DataError, match="has no workers"),
+    ):
+        calibrator().fit(data, client=lonely)
+
+
+class Locked:
+    """A rule that holds what no other process can have."""
+
+    def __call__(self, view):
+        return view.predictions > 0
+
+    def __reduce__(self):
+        raise TypeError("it has a lock")
+
+
+def _set_version(version):
+    outrule.__version__ = version
+
+
+def test_errors_of_workers_name_the_file(client, tmp_path, monkeypatch):
+    folder = cut(tables.offers(), tmp_path / "in", 2)
+    build = ours.ClusterPieces.build
+
+    def spoil(self):
+        (folder / "b01.parquet").write_bytes(b"PAR1 no more")
+        return build(self)
+
+    monkeypatch.setattr(ours.ClusterPieces, "build", spoil)
+    with pytest.raises(outrule.DataError, match=r"b01.parquet is not a valid Parquet file"):
+        calibrator().fit(outrule.Partitions(folder, **COLUMNS), client=client)
+
+
+def test_the_command_line_fits_on_a_cluster(cluster, data, tmp_path):
+    (tmp_path / "spec.toml").write_text(
+        """
+        epsilon = 0.004
+        problem = {kind = "best action"}
+        data = {instance = "visit", item = "item", prediction = "score", outcome = "outcome"}
+        rules = [{name = "the nearest", weight = "1 / (1 + km)"}]
+        """
+    )
+    folder = data.files[0].path.parent
+    texts = []
+    for name, more in (("here", ()), ("there", ("--scheduler", cluster.scheduler_address))):
+        output = tmp_path / f"{name}.json"
+        result = run("fit", folder, "--spec", tmp_path / "spec.toml", "-o", output, *more)
+        assert result.exit_code == 0, result.stderr
+        texts.append(output.read_text())
+    assert texts[0] == texts[1]
