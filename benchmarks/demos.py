@@ -173,7 +173,8 @@ def summary(rows: dict[str, Any]) -> Iterator[str]:
         "- By the standard error over the splits, which overlap, so that it is too small: "
         f"{'; '.join(by_spread) or 'no rival in any demo'}."
     )
-    yield f"- outrule is above plain in the mean in all demos but {', '.join(not_above) or 'none'}."
+    but = f" but {', '.join(not_above)}" if not_above else ""
+    yield f"- outrule is above plain in the mean in all demos{but}."
 
 
 def main() -> None:
