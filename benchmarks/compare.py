@@ -44,15 +44,21 @@ class Score(NamedTuple):
     seconds: float
 
 
-def score(method: Method, data: Data) -> Score:
-    """Calibrate, decide on the test part, and look at the outcomes."""
+def decide(method: Method, data: Data) -> tuple[Any, Any, float]:
+    """Predictions of the test part, marks of what they choose, and the seconds it took."""
     start = time.perf_counter()
     predictions = method(data)
     seconds = time.perf_counter() - start
     test, layout = data.test, data.problem.lay(data.test)
     if "frozen" in layout.per_item:  # the value of the reject item is known to every method
         predictions = np.where(layout.per_item["frozen"], test.prediction, predictions)
-    chosen = test.mark(data.problem.pick_on_threads(predictions, layout))
+    return predictions, test.mark(data.problem.pick_on_threads(predictions, layout)), seconds
+
+
+def score(method: Method, data: Data) -> Score:
+    """Calibrate, decide on the test part, and look at the outcomes."""
+    predictions, chosen, seconds = decide(method, data)
+    test = data.test
     value, predicted = test.outcome[chosen].sum(), predictions[chosen].sum()
     return Score(float(value / len(test)), float(predicted / len(test)), seconds)
 

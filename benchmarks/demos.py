@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ import methods
 import numpy as np
 from cases import Data
 from certificates import write_table
-from compare import HERE, machine, mean_and_error, versions
+from compare import HERE, decide, machine, mean_and_error, versions
 from demo_data import CACHE, SPLITS
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
@@ -83,13 +82,8 @@ class Sample(NamedTuple):
 
 def score(method: methods.Method, data: Data) -> Scored:
     """Calibrate, decide on the test part, and look at the outcomes."""
-    start = time.perf_counter()
-    predictions = method(data)
-    seconds = time.perf_counter() - start
-    test, layout = data.test, data.problem.lay(data.test)
-    if "frozen" in layout.per_item:  # the value of the reject item is known to every method
-        predictions = np.where(layout.per_item["frozen"], test.prediction, predictions)
-    chosen = test.mark(data.problem.pick_on_threads(predictions, layout))
+    predictions, chosen, seconds = decide(method, data)
+    test = data.test
     where = test.instance[chosen]
     sums = [np.bincount(where, of[chosen], len(test)) for of in (test.outcome, predictions)]
     return Scored(sums[0], sums[1], seconds)
@@ -179,7 +173,8 @@ def summary(rows: dict[str, Any]) -> Iterator[str]:
         "- By the standard error over the splits, which overlap, so that it is too small: "
         f"{'; '.join(by_spread) or 'no rival in any demo'}."
     )
-    yield f"- outrule is above plain in the mean in all demos but {', '.join(not_above) or 'none'}."
+    but = f" but {', '.join(not_above)}" if not_above else ""
+    yield f"- outrule is above plain in the mean in all demos{but}."
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 import outrule
-from outrule.cli import app
-from outrule.demos import coupons, real
+from outrule.cli import app, demonstrating
+from outrule.demos import coupons, real, world
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "src" / "outrule" / "demos" / "data"
@@ -147,6 +147,11 @@ def test_synthetic_demos_write_no_files_and_say_so(tmp_path):
     result = CliRunner().invoke(app, ["demo", "two-arms", "-o", str(tmp_path)])
     assert result.exit_code == 2
     assert "'two-arms' writes no files: leave out -o" in result.stderr
+
+
+def test_the_help_names_every_demo():
+    assert demonstrating.REAL.split(", ") == list(real.DEMOS)
+    assert demonstrating.SYNTHETIC.split(", ") == list(world.DEMOS)
 
 
 def test_a_split_never_divides_a_cluster():
