@@ -14,6 +14,7 @@ from outrule.cli.applying import decide, predict
 from outrule.cli.demonstrating import demo, example
 from outrule.cli.fitting import fit
 from outrule.cli.judging import certify, report
+from outrule.cli.planning import plan
 from outrule.cli.reproducing import reproduce
 from outrule.cli.talking import refusals
 from outrule.cli.watching import watch
@@ -75,5 +76,6 @@ def run() -> None:
         sys.exit(stop.exit_code)
 
 
-for command in (fit, predict, decide, certify, report, watch, example, demo, reproduce):
+COMMANDS = (fit, predict, decide, certify, report, watch, plan, example, demo, reproduce)
+for command in COMMANDS:
     app.command()(refusals(inspect.signature(command).parameters)(command))
