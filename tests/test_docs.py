@@ -52,6 +52,13 @@ def test_the_path_of_a_watch(tmp_path):
     assert names == {"trips", "model.json", "watch.json", "watch.html", "outrule.prom"}
 
 
+def test_the_plan_in_the_docs(tmp_path):
+    (line,) = commands("scale.md")
+    run = [sys.executable, "-m", *line.split()]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_spec_in_the_docs_is_a_part_of_the_example():
     from outrule.demos.example import SPEC
 

@@ -212,6 +212,7 @@ class _Look:
     def survey(self, files: tuple[File, ...], counts: Integers) -> Survey:
         data = self.data
         frame = pl.concat(self.frames)
+        self.frames.clear()
         sample = checked = data.instances(frame)
         known = set(sample.item_names or ())
         lacking = [rows for item, rows in self.witnesses if item not in known]
