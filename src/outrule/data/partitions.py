@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -123,6 +124,21 @@ class Partitions:
         frame = open_table(file.path).frame[list(order)]
         with naming(file):
             return self.instances(frame), frame
+
+    @contextmanager
+    def room(self, needed: float) -> Iterator[Path]:
+        """A folder for so many bytes, which is removed at the end; DataError if they cannot fit."""
+        place = self.scratch or Path(tempfile.gettempdir())
+        if not place.is_dir():
+            raise DataError(f"the scratch folder {place} does not exist: create it first.")
+        free = shutil.disk_usage(place).free
+        if needed > free:
+            raise DataError(
+                f"about {needed / 1e9:,.1f} GB are needed on disk, and {place} has "
+                f"{free / 1e9:,.1f} GB free: name another folder as scratch, or use fewer rules."
+            )
+        with tempfile.TemporaryDirectory(prefix="outrule-", dir=place) as folder:
+            yield Path(folder)
 
     def instances(self, frame: pl.DataFrame) -> Instances:
         """The instances of a table with these columns."""
