@@ -297,9 +297,17 @@ def test_a_fit_that_was_killed_goes_on_from_its_checkpoint(tmp_path, monkeypatch
     with pytest.raises(outrule.DataError, match="is not a checkpoint of this fit"):
         calibrator.set_params(epsilon=0.01).fit(data, checkpoint=path)
     lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0][:20])  # killed at once
+    calibrator.set_params(epsilon=0.004).fit(data, checkpoint=path)
+    assert path.read_text() == "".join(lines)
+    for other in (b"precious", b"precious\n", b"\xff\xfe"):
+        path.write_bytes(other)
+        with pytest.raises(outrule.DataError, match="is not a checkpoint of this fit"):
+            calibrator.fit(data, checkpoint=path)
+        assert path.read_bytes() == other
     path.write_text("".join([lines[0], "[[1], 2]\n"]))
     with pytest.raises(outrule.DataError, match="checkpoint is damaged"):
-        calibrator.set_params(epsilon=0.004).fit(data, checkpoint=path)
+        calibrator.fit(data, checkpoint=path)
     whole = outrule.Instances.from_table(tables.offers(), **COLUMNS)
     with pytest.raises(outrule.ArgumentError, match="'checkpoint' argument of fit"):
         calibrator.fit(whole, checkpoint=path)
