@@ -56,7 +56,7 @@ class Partitions:
     source : a folder, a pattern such as ``"logs/*.parquet"``, or a sequence of paths
         Of a folder, with its subfolders; files in the order of their names. All have the same
         columns, and the rows of an instance are in one file.
-    columns : the names of columns, and value_range, as for ``Instances.from_table``
+    instance, prediction, ..., value_range : as for ``Instances.from_table``
     sample : int
         The most instances that the start and isotonic regression are fitted on.
     scratch : path, optional
@@ -97,10 +97,19 @@ class Partitions:
         self,
         source: str | PathLike[str] | Sequence[str | PathLike[str]],
         *,
+        instance: str,
+        prediction: str,
+        outcome: str | None = None,
+        item: str | None = None,
+        start: str | None = None,
+        weight: str | None = None,
+        cluster: str | None = None,
+        propensity: str | float | None = None,
+        observed: str | None = None,
+        propensity_estimated: bool = False,
         value_range: tuple[float, float] = (0.0, 1.0),
         sample: int = 1_000_000,
         scratch: str | PathLike[str] | None = None,
-        **columns: Any,
     ) -> None:
         if isinstance(source, str | PathLike):
             files = find_files(source)
@@ -109,9 +118,11 @@ class Partitions:
             if not files:
                 raise refuse_argument((), "source", "Partitions", "a folder, a pattern, or paths")
         check_number(sample, "sample", "Partitions", 2, low_open=False, integer=True)
+        logged = (propensity, observed, propensity_estimated)
+        names = ColumnNames(instance, prediction, outcome, item, start, weight, cluster, *logged)
         given: dict[str, Any] = {
             "files": tuple(files),
-            "columns": ColumnNames(**columns),
+            "columns": names,
             "value_range": check_range(value_range),
             "sample": int(sample),
             "scratch": None if scratch is None else Path(scratch),
