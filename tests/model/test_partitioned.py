@@ -198,6 +198,9 @@ def test_items_that_the_sample_lacks_are_known_to_rules(tmp_path):
     )
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed("zoe")])
     assert calibrator.fit(data).status_ == "converged"
+    found = survey(data, outrule.BestAction())
+    assert "zoe" not in found.sample.item_names
+    assert found.checked.item_names == found.item_names == (*found.sample.item_names, "zoe")
     with pytest.raises(outrule.DataError, match="no instance offers item 'zora'"):
         outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed("zora")]).fit(data)
 
@@ -311,3 +314,17 @@ def test_a_fit_that_was_killed_goes_on_from_its_checkpoint(tmp_path, monkeypatch
     whole = outrule.Instances.from_table(tables.offers(), **COLUMNS)
     with pytest.raises(outrule.ArgumentError, match="'checkpoint' argument of fit"):
         calibrator.fit(whole, checkpoint=path)
+
+
+def test_a_file_that_changes_during_the_fit_is_noticed(tmp_path, monkeypatch):
+    folder = cut(tables.offers(), tmp_path / "in", 3)
+    path, make = folder / "b02.parquet", recipes.Recipe.make
+
+    def change(*args):
+        frame = pl.read_parquet(path)
+        frame.with_columns(1 - frame["outcome"]).write_parquet(path)
+        return make(*args)
+
+    monkeypatch.setattr(recipes.Recipe, "make", change)
+    with pytest.raises(outrule.DataError, match=r"b02.parquet has changed since it was first"):
+        fit("default", outrule.Partitions(folder, **COLUMNS))
