@@ -1,7 +1,7 @@
 """How time, memory and disk of a fit on Parquet files grow with the number of instances.
 
-    python benchmarks/scale.py                          # 1,000,000 and 10,000,000 instances
-    python benchmarks/scale.py --instances 100000       # a trial
+    python benchmarks/scale.py --write-costs            # 1,000,000 and 10,000,000 instances
+    python benchmarks/scale.py --instances 20000 100000 --sample 20000       # a trial
 
 Every run is a process of its own. Its memory is capped by RLIMIT_AS, the address space: whatever is
 mapped counts too, so that a run cannot pass because the system lends it the page cache. The files
@@ -29,7 +29,9 @@ from typing import Any
 
 ITEMS, RULES, PER_FILE, GIB = 10, 100, 100_000, 1 << 30
 EPSILON = 0.003  # fixed: what data support falls with their number, and takes more rounds
+BASE = 3.5e8  # bytes of a process that has loaded all libraries and fitted a hundred instances
 HERE = Path(__file__).parent
+COSTS_FILE = HERE.parent / "src" / "outrule" / "model" / "costs.py"
 
 
 def write_files(folder: Path, n: int) -> None:
@@ -84,8 +86,9 @@ def fit(folder: Path, scratch: Path, jobs: int | None, sample: int) -> dict[str,
         found = survey(data, settings.problem)
         marks.append(time.perf_counter())
         model = partitioned.fit_surveyed(settings, found)
-    begin, surveyed, started, built = marks
     end = time.perf_counter()
+    begin, surveyed, started, built = marks
+    decide, predict = small_costs(model, found, scratch)
     return {
         "survey": surveyed - begin,
         "start": started - surveyed,
@@ -95,7 +98,23 @@ def fit(folder: Path, scratch: Path, jobs: int | None, sample: int) -> dict[str,
         "rounds": len(model.history),
         "patches": len(model.patches),
         "values": round(float(model.rule_values.max()), 6),
+        "decide_per_row_and_rule": decide,
+        "predict_per_row": predict,
     }
+
+
+def small_costs(model: Any, found: Any, scratch: Path) -> tuple[float, float]:
+    """Seconds per row and rule to decide, and per row to read, predict and write; of one file."""
+    import polars as pl
+
+    from outrule.rules.decisions import decide_all
+
+    begin = time.perf_counter()
+    instances = found.read(0)
+    pl.DataFrame({"calibrated": model.predict(instances)}).write_parquet(scratch / "one.parquet")
+    rows, middle = len(instances.prediction), time.perf_counter()
+    decide_all(model.rules, instances, model.problem, model.problem.lay(instances))
+    return (time.perf_counter() - middle) / rows / len(model.rules), (middle - begin) / rows
 
 
 def watch_disk(scratch: Path, largest: list[int], stop: threading.Event) -> None:
@@ -137,6 +156,9 @@ def work(folder: Path, scratch: Path, cap: float, jobs: int | None, sample: int)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     found = fit(folder, scratch, jobs, sample)
     found["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    status = Path("/proc/self/status").read_text().splitlines()
+    mapped = next(int(line.split()[1]) for line in status if line.startswith("VmPeak"))
+    found["address_gib"] = mapped / (1 << 20)
     print(json.dumps(found))
 
 
@@ -148,6 +170,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=1_000_000)
     parser.add_argument("--folder", type=Path, help="where there is room")
     parser.add_argument("--output", type=Path, default=HERE / "results" / "scale.json")
+    parser.add_argument("--write-costs", action="store_true", help="those of `outrule plan`")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -175,6 +198,36 @@ def main() -> None:
     shape |= {"cap_gib": given.cap, "cap": "RLIMIT_AS"}
     result = {"machine": machine, **shape, "ratio_per_instance": ratio, "runs": runs}
     given.output.write_text(json.dumps(result, indent=1) + "\n")
+    if given.write_costs:
+        write_costs(runs, given.sample)
+
+
+def write_costs(runs: list[dict[str, float]], sample: int) -> None:
+    """The module from which `outrule plan` calculates; times are those of the largest run."""
+    small, large = min(runs, key=size_of), max(runs, key=size_of)
+    rows = large["instances"] * ITEMS
+    sampled = min(large["instances"], sample) * ITEMS
+    decide = large["decide_per_row_and_rule"]
+    costs = {
+        "read": (large["survey"] / rows, "seconds per row: read, and check values and names"),
+        "start": (large["start"] / sampled, "per row of the sample"),
+        "build": (max(large["build"] / rows - RULES * decide, 0.0), "per row, besides decisions"),
+        "decide": (decide, "per row and rule"),
+        "round": (large["loop"] / large["rounds"] / rows, "per row"),
+        "predict": (large["predict_per_row"], "per row: read, predict and write"),
+        "memory": (BASE, "bytes, however few the data"),
+        "memory_row": (
+            (small["peak_gb"] * 1e9 - BASE) / (min(small["instances"], sample) * ITEMS),
+            "per row of the sample",
+        ),
+    }
+    lines = [f'    "{name}": {value:.2g},  # {words}\n' for name, (value, words) in costs.items()]
+    head = '"""Measured by ``python benchmarks/scale.py --write-costs``, which writes this file."""'
+    COSTS_FILE.write_text(f"{head}\n\nCOSTS = {{\n{''.join(lines)}}}\n")
+
+
+def size_of(run: dict[str, float]) -> float:
+    return run["instances"]
 
 
 if __name__ == "__main__":

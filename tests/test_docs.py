@@ -66,6 +66,13 @@ def test_the_first_demo(tmp_path):
     assert (tmp_path / "outrule-flights" / "report.html").exists()
 
 
+def test_the_plan_in_the_docs(tmp_path):
+    (line,) = commands("scale.md")
+    run = [sys.executable, "-m", *line.split()]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_spec_in_the_docs_is_a_part_of_the_example():
     from outrule.demos.example import SPEC
 

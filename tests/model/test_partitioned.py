@@ -1,5 +1,7 @@
 """Fits on files one at a time are those on one table, to the last bit; and every refusal."""
 
+import shutil
+
 import numpy as np
 import partition_tables as tables
 import polars as pl
@@ -13,7 +15,7 @@ from outrule.calibration.partitioned import LocalPieces
 from outrule.calibration.pieces import REFRESH
 from outrule.calibration.sources import SameData
 from outrule.data.partitions import choose_sample
-from outrule.model import fitting, partitioned, recipes
+from outrule.model import fitting, recipes
 from outrule.model.codec import to_text
 from outrule.model.surveying import survey
 from outrule.rules.decisions import decide_all, distinct
@@ -181,9 +183,9 @@ def test_the_scratch_folder_is_used_and_left_empty(tmp_path, monkeypatch):
     fit("default", data)
     assert seen
     assert not [*scratch.iterdir()]
-    full = partitioned.shutil._ntuple_diskusage(10, 9, 1)
-    monkeypatch.setattr(partitioned.shutil, "disk_usage", lambda _: full)
-    with pytest.raises(outrule.DataError, match=r"needs about .* GB on disk, and .* 0.0 GB free"):
+    full = shutil._ntuple_diskusage(10, 9, 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    with pytest.raises(outrule.DataError, match=r"GB are needed on disk, and .* 0.0 GB free"):
         fit("default", data)
     assert not [*scratch.iterdir()]
 
@@ -196,6 +198,9 @@ def test_items_that_the_sample_lacks_are_known_to_rules(tmp_path):
     )
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed("zoe")])
     assert calibrator.fit(data).status_ == "converged"
+    found = survey(data, outrule.BestAction())
+    assert "zoe" not in found.sample.item_names
+    assert found.checked.item_names == found.item_names == (*found.sample.item_names, "zoe")
     with pytest.raises(outrule.DataError, match="no instance offers item 'zora'"):
         outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed("zora")]).fit(data)
 
@@ -295,9 +300,31 @@ def test_a_fit_that_was_killed_goes_on_from_its_checkpoint(tmp_path, monkeypatch
     with pytest.raises(outrule.DataError, match="is not a checkpoint of this fit"):
         calibrator.set_params(epsilon=0.01).fit(data, checkpoint=path)
     lines = path.read_text().splitlines(keepends=True)
+    path.write_text(lines[0][:20])  # killed at once
+    calibrator.set_params(epsilon=0.004).fit(data, checkpoint=path)
+    assert path.read_text() == "".join(lines)
+    for other in (b"precious", b"precious\n", b"\xff\xfe"):
+        path.write_bytes(other)
+        with pytest.raises(outrule.DataError, match="is not a checkpoint of this fit"):
+            calibrator.fit(data, checkpoint=path)
+        assert path.read_bytes() == other
     path.write_text("".join([lines[0], "[[1], 2]\n"]))
     with pytest.raises(outrule.DataError, match="checkpoint is damaged"):
-        calibrator.set_params(epsilon=0.004).fit(data, checkpoint=path)
+        calibrator.fit(data, checkpoint=path)
     whole = outrule.Instances.from_table(tables.offers(), **COLUMNS)
     with pytest.raises(outrule.ArgumentError, match="'checkpoint' argument of fit"):
         calibrator.fit(whole, checkpoint=path)
+
+
+def test_a_file_that_changes_during_the_fit_is_noticed(tmp_path, monkeypatch):
+    folder = cut(tables.offers(), tmp_path / "in", 3)
+    path, make = folder / "b02.parquet", recipes.Recipe.make
+
+    def change(*args):
+        frame = pl.read_parquet(path)
+        frame.with_columns(1 - frame["outcome"]).write_parquet(path)
+        return make(*args)
+
+    monkeypatch.setattr(recipes.Recipe, "make", change)
+    with pytest.raises(outrule.DataError, match=r"b02.parquet has changed since it was first"):
+        fit("default", outrule.Partitions(folder, **COLUMNS))

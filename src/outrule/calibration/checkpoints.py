@@ -14,6 +14,7 @@ import numpy as np
 
 from outrule.calibration.audit import Tally
 from outrule.errors import DataError
+from outrule.files import write_text
 
 FORMAT = "outrule checkpoint 1"
 
@@ -24,16 +25,16 @@ class Checkpoint:
     def __init__(self, path: Path, identity: str):
         self.path, self.position = path, 0
         head = json.dumps({"format": FORMAT, "fit": identity})
-        lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
-        complete = lines[:-1]  # what was not finished when the process was killed is no look
-        if complete and complete[0] != head:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        *complete, rest = text.split("\n")  # the rest was not finished when the process was killed
+        if (complete or [head])[0] != head or (not complete and not head.startswith(rest)):
             raise DataError(
                 f"{path} is not a checkpoint of this fit: the data, the settings or the version "
                 "are others. Remove it, or name another file."
             )
         self.tallies = [_read(line, path) for line in complete[1:]]
-        if not complete or (len(lines) > len(complete) and lines[-1]):
-            path.write_text("".join(f"{line}\n" for line in complete or [head]), encoding="utf-8")
+        if rest or not complete:
+            write_text(path, "".join(f"{line}\n" for line in complete or [head]))
 
     def take(self) -> Tally | None:
         """The next look, if it was made before."""

@@ -58,10 +58,10 @@ class Store:
             self.small[name] = array
             return
         path = self.folder / f"{name}.npy"
-        mode: Any = "r+" if path.exists() else "w+"  # never cut short what may be mapped
-        shape = None if mode == "r+" else array.shape
-        target = np.lib.format.open_memmap(path, mode, array.dtype, shape)
-        target[...] = array
+        if path.exists():  # it is never cut short, for it may be mapped
+            np.lib.format.open_memmap(path, "r+")[...] = array
+        else:  # written, not mapped: a full disk is then an error and no crash
+            np.save(path, np.ascontiguousarray(array))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name in self.small:

@@ -16,6 +16,7 @@ from outrule.cli.demonstrating import demo, example
 from outrule.cli.doctoring import doctor
 from outrule.cli.fitting import fit
 from outrule.cli.judging import certify, report
+from outrule.cli.planning import plan
 from outrule.cli.reproducing import reproduce
 from outrule.cli.talking import refusals
 from outrule.cli.watching import watch
@@ -81,7 +82,7 @@ def run() -> None:
 
 COMMANDS = (
     *(check, doctor, fit, certify, verify, report, predict, decide, watch),
-    *(example, demo, reproduce),
+    *(plan, example, demo, reproduce),
 )
 for command in COMMANDS:
     app.command()(refusals(inspect.signature(command).parameters)(command))

@@ -18,7 +18,7 @@ from outrule.cli.files import (
     open_key,
     warn_of_unseen,
 )
-from outrule.cli.folders import Done, Fill, Filled, Names, fill_folder
+from outrule.cli.folders import Done, Fill, Filled, Job, Names, fill_folder
 from outrule.cli.screening import (
     ERRORS,
     ON_ERROR,
@@ -86,13 +86,10 @@ def predict(
         found = answer(opened, fitted.predict, lambda some: some.prediction, on_error, unseen)
         return Filled(found.add_to(_as_it_was(opened, output), column), found)
 
-    names = Names((column,), overwrite)
+    names, how = Names((column,), overwrite), {"command": "predict", "column": column}
+    job = Job(model, table, output, names, how, on_error, errors, key)
     with waiting("predicting"):
-        if is_folder(table):
-            how = {"command": "predict", "column": column, "on_error": on_error.value}
-            done = fill_folder(model, table, output, fill, names, how, errors, on_error, key)
-        else:
-            done = _fill_table(model, table, output, fill, names, errors, on_error, key)
+        done = _fill_all(job, fill)
     _say_done(done, output, f"{count(done.rows, 'row')}, column {column!r} added")
 
 
@@ -135,6 +132,7 @@ def decide(
     outrule decide model.json today.parquet -o decisions.parquet --explore 0.05 --seed 7
     """
     costs: list[tuple[int, float]] = []
+    how: dict[str, Any]
 
     def fill(opened: Opened) -> Filled:
         work, plain = _optimisers(opened)
@@ -151,19 +149,12 @@ def decide(
         return Filled(chosen if only else filled, found, filled.height, chosen.height)
 
     names = Names((column,) if explore is None else (column, PROPENSITY), overwrite)
+    how = {"command": "decide", "column": column, "only": only}
+    if explore is not None:
+        how |= {"explore": explore, "seed": seed, "explore_over": explore_over.value}
+    job = Job(model, table, output, names, how, on_error, errors, key)
     with waiting("deciding"):
-        if is_folder(table):
-            how: dict[str, Any] = {
-                "command": "decide",
-                "column": column,
-                "on_error": on_error.value,
-                "only": only,
-            }
-            if explore is not None:
-                how |= {"explore": explore, "seed": seed, "explore_over": explore_over.value}
-            done = fill_folder(model, table, output, fill, names, how, errors, on_error, key)
-        else:
-            done = _fill_table(model, table, output, fill, names, errors, on_error, key)
+        done = _fill_all(job, fill)
     if costs:
         cost = sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
         say(f"exploring is expected to cost {cost:.4g} per instance", err=True)
@@ -180,29 +171,23 @@ def _optimisers(opened: Opened) -> tuple[Work, Work]:
     )
 
 
-def _fill_table(
-    model: str,
-    table: str,
-    output: str,
-    fill: Fill,
-    names: Names,
-    errors: str | None,
-    on_error: OnError,
-    key: str | None,
-) -> Done:
-    """Fill one table, and write it."""
+def _fill_all(job: Job, fill: Fill) -> Done:
+    """Fill a folder, or one table, and write it."""
     from outrule.data.table_files import write_table
 
-    errors = check_errors(errors, output, on_error, (model, table))
-    check_output(output, (model, table, key), is_table=True)
-    names.check_given()
-    opened = open_files(model, table, outcome=False, key=open_key(key))
-    names.check_free(opened.table.frame.columns)
+    if is_folder(job.source):
+        return fill_folder(job, fill)
+    inputs = (job.model, job.source)
+    errors = check_errors(job.errors, job.output, job.on_error, inputs)
+    check_output(job.output, (*inputs, job.key), is_table=True)
+    job.names.check_given()
+    opened = open_files(*inputs, outcome=False, key=open_key(job.key))
+    job.names.check_free(opened.table.frame.columns)
     filled = fill(opened)
     warn_of_unseen(opened.model, *filled.found.instances)
     if errors is not None:
         write_errors(filled.found, opened, errors)
-    write_table(filled.frame, output)
+    write_table(filled.frame, job.output)
     return filled.done
 
 

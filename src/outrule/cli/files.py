@@ -40,6 +40,9 @@ KEY = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="Secret key: files read must be signed with it."),
 ]
+SCRATCH = Annotated[
+    str | None, typer.Option(metavar="FOLDER", help="Of a folder: where there is much room.")
+]
 
 
 def check_output(

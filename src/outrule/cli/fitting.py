@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import outrule
-from outrule.cli.files import check_output, finish, identifiers, open_key, places_in
+from outrule.cli.files import SCRATCH, check_output, finish, identifiers, open_key, places_in
 from outrule.cli.talking import drawn, printable, say, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD, is_folder
@@ -38,9 +38,7 @@ def fit(
     sample: Annotated[
         int, typer.Option(min=2, help="Of a folder: most instances that the start is fitted on.")
     ] = 1_000_000,
-    scratch: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Of a folder: where there is much room.")
-    ] = None,
+    scratch: SCRATCH = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Of a folder: go on from here if the fit was killed."),

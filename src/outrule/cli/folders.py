@@ -56,6 +56,19 @@ class Filled(NamedTuple):
 Fill = Callable[[Opened], Filled]
 
 
+class Job(NamedTuple):
+    """What a command was asked for."""
+
+    model: str
+    source: str
+    output: str
+    names: Names
+    how: dict[str, Any]  # what the answers depend on besides the model and the table
+    on_error: OnError
+    errors: str | None
+    key: str | None
+
+
 class Names(NamedTuple):
     """The columns to add."""
 
@@ -79,38 +92,28 @@ class Names(NamedTuple):
                 )
 
 
-def fill_folder(
-    model: str,
-    source: str,
-    output: str,
-    fill: Fill,
-    names: Names,
-    how: dict[str, Any],
-    errors: str | None,
-    on_error: OnError,
-    key: str | None,
-) -> Done:
+def fill_folder(job: Job, fill: Fill) -> Done:
     """Fill every file of a folder that is not done, after all of them were looked at."""
     from outrule.data.partitions import check_schemas, count_instances, find_files, n_files
     from outrule.model.codec import fingerprint
     from outrule.model.model import unseen_words
 
-    if errors is not None:
+    if job.errors is not None:
         words = "it is written beside every output that has any, as NAME.errors.csv"
         raise DataError(f"--errors is not supported for a folder: {words}.")
-    names.check_given()
-    files, fitted = find_files(source), open_model(model, open_key(key))
+    job.names.check_given()
+    files, fitted = find_files(job.source), open_model(job.model, open_key(job.key))
     assert fitted.columns is not None
-    _check_target(files, source, output)
+    _check_target(files, job.source, job.output)
     columns = check_schemas(files)
-    names.check_free(list(columns))
+    job.names.check_free(list(columns))
     if fitted.columns.instance in columns:  # else the first file says what is missing
         count_instances(files, fitted.columns.instance)
-    label = {"model": fingerprint(fitted), **how}
+    label = {"model": fingerprint(fitted), "on_error": job.on_error.value, **job.how}
     total, kept, unseen = Done(0, 0, 0), 0, dict[Any, None]()
     for number, file in enumerate(files):
-        target = Path(output) / file.name
-        done, new = _fill_file(file, target, fitted, fill, label, on_error)
+        target = Path(job.output) / file.name
+        done, new = _fill_file(file, target, fitted, fill, label, job.on_error)
         unseen |= dict.fromkeys(new or ())
         kept += new is None
         total = total.plus(done)
@@ -172,7 +175,8 @@ def _check_target(files: Sequence[File], source: str, output: str) -> None:
     folder = Path(output)
     if output == STANDARD or (folder.exists() and not folder.is_dir()):
         raise DataError(f"{source} is a folder of files, so -o must name a folder. Got {output}.")
-    check_output(str(folder / "file.parquet"), ()) if folder.exists() else check_output(output, ())
+    if not folder.exists():
+        check_output(output, ())
     wanted = {folder / file.name for file in files}
     inputs = {file.path.resolve() for file in files}
     roots = {Path(str(file.path).removesuffix(file.name)).resolve() for file in files}

@@ -14,6 +14,7 @@ import outrule
 from outrule.cli.files import (
     KEY,
     MODEL,
+    SCRATCH,
     check_item_type,
     check_output,
     finish,
@@ -81,6 +82,7 @@ def certify(
     min_share: MIN_SHARE = None,
     junit: JUNIT = None,
     summary: SUMMARY = None,
+    scratch: SCRATCH = None,
     as_json: JSON = False,
     key: KEY = None,
 ) -> None:
@@ -124,7 +126,7 @@ def certify(
     with waiting("certifying"):
         asked = Asked(confidence, max_weight, segments, min_share)
         if any(map(is_folder, table)):
-            fitted, found = _certify_folder(model, table, asked, secret, previous)
+            fitted, found = _certify_folder(model, table, asked, secret, previous, scratch)
         else:
             fitted, _, found = _certify(model, table, asked, secret, previous)
         answer = _answer(fitted, found)
@@ -235,7 +237,12 @@ def _certify(
 
 
 def _certify_folder(
-    model: str, tables: list[str], asked: Asked, key: bytes | None, previous: str | None
+    model: str,
+    tables: list[str],
+    asked: Asked,
+    key: bytes | None,
+    previous: str | None,
+    scratch: str | None,
 ) -> tuple[Model, Certificate]:
     """The same for a folder of Parquet files, which need not fit into memory."""
     import warnings
@@ -248,7 +255,7 @@ def _certify_folder(
     fitted = open_model(model, key)
     assert fitted.columns is not None
     names = asdict(fitted.columns)
-    data = Partitions(tables[0], value_range=fitted.value_range, **names)
+    data = Partitions(tables[0], value_range=fitted.value_range, scratch=scratch, **names)
     with naming(data.files[0]):
         check_item_type(fitted, data.files[0].path)
     with warnings.catch_warnings(record=True) as said:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,7 +56,7 @@ class Partitions:
     source : a folder, a pattern such as ``"logs/*.parquet"``, or a sequence of paths
         Of a folder, with its subfolders; files in the order of their names. All have the same
         columns, and the rows of an instance are in one file.
-    columns : the names of columns, and value_range, as for ``Instances.from_table``
+    instance, prediction, ..., value_range : as for ``Instances.from_table``
     sample : int
         The most instances that the start and isotonic regression are fitted on.
     scratch : path, optional
@@ -96,10 +97,19 @@ class Partitions:
         self,
         source: str | PathLike[str] | Sequence[str | PathLike[str]],
         *,
+        instance: str,
+        prediction: str,
+        outcome: str | None = None,
+        item: str | None = None,
+        start: str | None = None,
+        weight: str | None = None,
+        cluster: str | None = None,
+        propensity: str | float | None = None,
+        observed: str | None = None,
+        propensity_estimated: bool = False,
         value_range: tuple[float, float] = (0.0, 1.0),
         sample: int = 1_000_000,
         scratch: str | PathLike[str] | None = None,
-        **columns: Any,
     ) -> None:
         if isinstance(source, str | PathLike):
             files = find_files(source)
@@ -108,9 +118,11 @@ class Partitions:
             if not files:
                 raise refuse_argument((), "source", "Partitions", "a folder, a pattern, or paths")
         check_number(sample, "sample", "Partitions", 2, low_open=False, integer=True)
+        logged = (propensity, observed, propensity_estimated)
+        names = ColumnNames(instance, prediction, outcome, item, start, weight, cluster, *logged)
         given: dict[str, Any] = {
             "files": tuple(files),
-            "columns": ColumnNames(**columns),
+            "columns": names,
             "value_range": check_range(value_range),
             "sample": int(sample),
             "scratch": None if scratch is None else Path(scratch),
@@ -123,6 +135,21 @@ class Partitions:
         frame = open_table(file.path).frame[list(order)]
         with naming(file):
             return self.instances(frame), frame
+
+    @contextmanager
+    def room(self, needed: float) -> Iterator[Path]:
+        """A folder for so many bytes, which is removed at the end; DataError if they cannot fit."""
+        place = self.scratch or Path(tempfile.gettempdir())
+        if not place.is_dir():
+            raise DataError(f"the scratch folder {place} does not exist: create it first.")
+        free = shutil.disk_usage(place).free
+        if needed > free:
+            raise DataError(
+                f"about {needed / 1e9:,.1f} GB are needed on disk, and {place} has "
+                f"{free / 1e9:,.1f} GB free: name another folder as scratch, or use fewer rules."
+            )
+        with tempfile.TemporaryDirectory(prefix="outrule-", dir=place) as folder:
+            yield Path(folder)
 
     def instances(self, frame: pl.DataFrame) -> Instances:
         """The instances of a table with these columns."""

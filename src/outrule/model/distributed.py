@@ -11,7 +11,7 @@ import importlib
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +48,7 @@ class _Kept(NamedTuple):
 
 _kept: dict[tuple[str, int], _Kept] = {}  # of this process, by fit and file
 _lock = threading.Lock()
+_reading = threading.Lock()  # what Polars prints is held back, for one thread at a time
 
 
 def connect(address: str) -> Any:
@@ -105,7 +106,9 @@ def make(key: str, number: int, common: Common, recipe: Recipe) -> tuple[str, Ex
 
     worker = get_worker()
     folder = tempfile.TemporaryDirectory(prefix="outrule-", dir=worker.local_directory)
-    pieces, extent = recipe.make(common, recipe.reader.read(), Path(folder.name) / "pieces")
+    with _reading:
+        instances = recipe.reader.read()
+    pieces, extent = recipe.make(common, instances, Path(folder.name) / "pieces")
     with _lock:
         _kept[key, number] = _Kept(pieces, folder)
     return worker.address, extent
@@ -173,8 +176,9 @@ class ClusterPieces:
         try:
             yield engine
         finally:
-            engine.common.release()
-            client.run(forget, engine.key, on_error="ignore")
+            with suppress(Exception):  # the cluster may be gone, which is said elsewhere
+                engine.common.release()
+                client.run(forget, engine.key, on_error="ignore")
 
     def build(self) -> Callable[[], list[Extent]]:
         """Start to make all pieces; returns what waits for them."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,7 +22,7 @@ from outrule.data.instances import Instances
 from outrule.data.partitions import Partitions
 from outrule.data.segments import Segments
 from outrule.data.sketch import Seen
-from outrule.errors import DataError, refuse_argument
+from outrule.errors import refuse_argument
 from outrule.model.codec import fingerprint
 from outrule.model.distributed import ClusterPieces, check_cluster
 from outrule.model.fitting import blank_model, check_training, choose_kappa, plan_of, prepare
@@ -146,7 +144,8 @@ def _pieces(
             yield engine, _whole(found, built())
         return
     pieces, extents = list[Piece](), list[Extent]()
-    with _scratch(found, len(common.tests)) as folder:
+    needed = found.n_rows * PER_ROW + found.n * (PER_INSTANCE + len(common.tests) * found.k)
+    with found.data.room(TIGHT * needed) as folder:
         for number, recipe in enumerate(recipes):
             instances = recipe.reader.read()
             memory.add(instances)
@@ -161,20 +160,3 @@ def _whole(found: Survey, extents: Sequence[Extent]) -> Whole:
     if any(extent.outside for extent in extents):
         largest = sum(extent.farthest for extent in extents)
     return Whole(found.n, found.total_weight, bits_for(largest))
-
-
-@contextmanager
-def _scratch(found: Survey, n_tests: int) -> Iterator[Path]:
-    """A folder for the pieces, which is removed at the end; an error if they cannot fit in it."""
-    needed = found.n_rows * PER_ROW + found.n * (PER_INSTANCE + n_tests * found.k)
-    place = found.data.scratch or Path(tempfile.gettempdir())
-    if not place.is_dir():
-        raise DataError(f"the scratch folder {place} does not exist: create it first.")
-    free = shutil.disk_usage(place).free
-    if TIGHT * needed > free:
-        raise DataError(
-            f"the loop needs about {TIGHT * needed / 1e9:,.1f} GB on disk, and {place} has "
-            f"{free / 1e9:,.1f} GB free: name another folder as scratch, or use fewer rules."
-        )
-    with tempfile.TemporaryDirectory(prefix="outrule-", dir=place) as folder:
-        yield Path(folder)

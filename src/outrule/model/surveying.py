@@ -27,6 +27,23 @@ from outrule.errors import DataError
 from outrule.problems.contract import Problem
 from outrule.types import Floats, Integers
 
+Stamp = tuple[int, int]  # size, and time of the last change in nanoseconds
+
+
+def stamp_of(file: File) -> Stamp:
+    """By what a change of a file is noticed."""
+    try:
+        found = file.path.stat()
+    except OSError as error:
+        raise DataError(f"{file.path} cannot be read: {error.strerror}.") from None
+    return found.st_size, found.st_mtime_ns
+
+
+def check_unchanged(file: File, stamp: Stamp, whole: bool) -> None:
+    """Raise for a file that is not what it was when it was first read."""
+    if not whole or stamp_of(file) != stamp:
+        raise DataError(f"{file.path} has changed since it was first read: start again.")
+
 
 @dataclass(frozen=True, eq=False)
 class Reader:
@@ -34,6 +51,7 @@ class Reader:
 
     data: Partitions
     file: File
+    stamp: Stamp
     order: tuple[str, ...]
     count: int
     item_names: tuple[Any, ...] | None
@@ -42,8 +60,7 @@ class Reader:
     def read(self) -> Instances:
         """The file's instances, with items and clusters numbered as in all the data."""
         instances, _ = self.data.read(self.file, self.order)
-        if len(instances) != self.count:
-            raise DataError(f"{self.file.path} has changed since it was first read: start again.")
+        check_unchanged(self.file, self.stamp, len(instances) == self.count)
         changes: dict[str, Any] = {}
         if self.item_names is not None and instances.codes is not None:
             index = {name: code for code, name in enumerate(self.item_names)}
@@ -60,6 +77,7 @@ class Survey:
 
     data: Partitions
     files: tuple[File, ...]  # those that have rows
+    stamps: tuple[Stamp, ...]
     order: tuple[str, ...]  # of the columns
     counts: Integers  # instances of every file
     n_rows: int
@@ -111,8 +129,8 @@ class Survey:
     def reader(self, number: int) -> Reader:
         """What reads a file."""
         cluster = None if self.cluster is None else self.cluster[number]
-        count = int(self.counts[number])
-        return Reader(self.data, self.files[number], self.order, count, self.item_names, cluster)
+        file, stamp, count = self.files[number], self.stamps[number], int(self.counts[number])
+        return Reader(self.data, file, stamp, self.order, count, self.item_names, cluster)
 
     def read(self, number: int) -> Instances:
         return self.reader(number).read()
@@ -158,16 +176,18 @@ class _Look:
         self.cluster_codes: dict[Any, int] = {}
         self.nullable: set[str] = set()
         self.frames: list[pl.DataFrame] = []
-        self.witnesses: list[tuple[Any, pl.DataFrame]] = []
+        self.witnesses: list[pl.DataFrame] = []
+        self.n_witnesses = 0  # instances, which are no more than the sample may have
+        self.stamps: list[Stamp] = []
 
     def at(self, file: File, count: int) -> None:
+        self.stamps.append(stamp_of(file))
         instances, frame = self.data.read(file, self.order)
         with naming(file):
             instances.require_observed("fit")
             self.problem.check_data(instances)
             self.k = max(self.k, self.problem.lay(instances).k)
-        if len(instances) != count:
-            raise DataError(f"{file.path} has changed while it was read: start again.")
+        check_unchanged(file, self.stamps[-1], len(instances) == count)
         self.n_rows += frame.height
         self.most_items = max(self.most_items, int(np.diff(instances.offsets).max()))
         if instances.weight is not None:
@@ -193,11 +213,23 @@ class _Look:
         known = self.items
         new = labels if known is None else labels.filter(~labels.is_in(known.implode()))
         self.items = labels if known is None else pl.concat([known, new])
-        missing = set(new.to_list()) - set(kept[name].unique().to_list())
-        for item in missing if instances.item_names is not None else ():
-            code = (instances.item_names or ()).index(item)
-            owner = instances.instance[int(np.argmax(instances.codes == code))]
-            self.witnesses.append((item, frame[_rows(instances, np.array([owner]))]))
+        if len(sampled) < len(instances) and self.n_witnesses < self.data.sample:
+            self._witness(instances, frame, sampled, set(new.to_list()))
+
+    def _witness(
+        self, instances: Instances, frame: pl.DataFrame, sampled: Integers, new: set[Any]
+    ) -> None:
+        """Keep the first instance of each new item that the sample lacks."""
+        codes, names = instances.codes, instances.item_names
+        assert codes is not None
+        assert names is not None
+        found, first = np.unique(codes, return_index=True)
+        inside = np.isin(found, codes[np.isin(instances.instance, sampled)])
+        wanted = [name in new for name in names]
+        owners = np.unique(instances.instance[first[~inside & np.array(wanted)[found]]])
+        if len(owners):
+            self.witnesses.append(frame[_rows(instances, owners)])
+            self.n_witnesses += len(owners)
 
     def _clusters(self, instances: Instances) -> Integers:
         """Their numbers, in the order in which the rows of all files name them."""
@@ -212,18 +244,18 @@ class _Look:
     def survey(self, files: tuple[File, ...], counts: Integers) -> Survey:
         data = self.data
         frame = pl.concat(self.frames)
+        self.frames.clear()
         sample = checked = data.instances(frame)
-        known = set(sample.item_names or ())
-        lacking = [rows for item, rows in self.witnesses if item not in known]
-        if lacking:
-            more = pl.concat(lacking).unique(maintain_order=True)
-            checked = data.instances(pl.concat([frame, more]))
+        n_items = 0 if self.items is None else len(self.items)
+        if self.witnesses and len(sample.item_names or ()) < n_items:
+            checked = data.instances(pl.concat([frame, *self.witnesses]))
         names = None
         if data.columns.item is not None and self.items is not None:
             names = number_items(self.items.to_frame(), self.items.name)[1]
         return Survey(
             data,
             files,
+            tuple(self.stamps),
             self.order,
             counts,
             self.n_rows,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from outrule.rules.decisions import RULES
 from outrule.threads import spans
 from outrule.types import Floats
 
+PER_RULE, OTHERS = 24, 80  # bytes per instance
 PLAIN, CALIBRATED, ISOTONIC, ORACLE = -1, -2, -3, -4  # numbers of decisions; rules count from 0
 
 
@@ -102,8 +102,9 @@ def certify_partitions(
     if data.columns.outcome is None:
         raise refuse_argument(None, "outcomes", "certify", "given")
     found = survey(data, model.problem, sample=2)
-    with tempfile.TemporaryDirectory(prefix="outrule-", dir=data.scratch) as folder:
-        seen = _Held(model, found, OnDisk(Path(folder), found.k))
+    needed = found.n * (PER_RULE * len(model.rules) + OTHERS)
+    with data.room(needed) as folder:
+        seen = _Held(model, found, OnDisk(folder, found.k))
         for number in range(len(found.files)):
             seen.add(number)
         numbers, heads = seen.numbers, seen.heads()

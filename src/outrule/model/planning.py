@@ -1,0 +1,72 @@
+"""How long data of a size take, and how much memory and disk: measured costs times sizes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from outrule import theory
+from outrule.errors import check_number
+from outrule.model.costs import COSTS
+from outrule.model.recipes import PER_INSTANCE, PER_ROW
+
+OWNER = "plan"
+
+
+class Plan(NamedTuple):
+    """What a fit on so many instances takes, and to predict as many; sizes in bytes.
+
+    Seconds by phase: ``read`` and check the files; ``start`` of the loop, on the sample; ``decide``
+    all rules, and write the pieces; then each ``round``. ``predict`` reads, predicts and writes.
+    """
+
+    instances: int
+    rows: int
+    read: float
+    start: float
+    decide: float
+    round: float
+    predict: float
+    memory: float
+    disk: float
+
+    def fit(self, rounds: int) -> float:
+        """Seconds of a fit of so many rounds."""
+        return self.read + self.start + self.decide + rounds * self.round
+
+
+def plan(instances: int, *, items: int, rules: int, k: int = 1, sample: int = 1_000_000) -> Plan:
+    """The costs of ``benchmarks/scale.py``, on two cores, times the sizes.
+
+    Examples
+    --------
+    >>> small, large = (plan(n, items=10, rules=100) for n in (10**7, 10**9))
+    >>> large.rows, large.disk / small.disk, large.memory == small.memory
+    (10000000000, 100.0, True)
+    """
+    for name, value in (("instances", instances), ("items", items), ("rules", rules), ("k", k)):
+        check_number(value, name, OWNER, 1, low_open=False, integer=True)
+    rows, sampled = instances * items, min(instances, sample) * items
+    return Plan(
+        instances,
+        rows,
+        read=COSTS["read"] * rows,
+        start=COSTS["start"] * sampled,
+        decide=(COSTS["build"] + COSTS["decide"] * rules) * rows,
+        round=COSTS["round"] * rows,
+        predict=COSTS["predict"] * rows,
+        memory=COSTS["memory"] + COSTS["memory_row"] * sampled,
+        disk=rows * PER_ROW + instances * (PER_INSTANCE + rules * k),
+    )
+
+
+def instances_needed(*, k: int, epsilon: float, rules: int, delta: float = 0.05) -> int:
+    """Instances that show every violation to within half the tolerance, with probability 1 - delta.
+
+    Hoeffding's bound for one look at all tests, ``theory.batch_size``, in units of the value range.
+
+    >>> instances_needed(k=1, epsilon=0.01, rules=100)
+    2663555
+    """
+    check_number(epsilon, "epsilon", OWNER, 0, k)
+    tolerance = theory.tolerance(epsilon)
+    return theory.batch_size(k=k, tolerance=tolerance, n_tests=rules + 3, rounds=1, delta=delta)
