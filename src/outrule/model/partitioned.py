@@ -75,6 +75,7 @@ def fit_surveyed(
     if isinstance(settings.start, Isotonic):
         frozen = settings.problem.lay(sample).per_item.get("frozen")
         ready = replace(ready, start=settings.start.cross_fit(sample, generator, frozen))
+    ready = replace(ready, part=None)  # large, and not needed any more
     blank = replace(blank, members=ready.members, kappa=choose_kappa(sample, ready.start))
     recipes = list(recipes_of(found, ready, settings.rivals))
     common, memory = Common(blank, ready.tests, found.n, found.total_weight), _Memory(found)
