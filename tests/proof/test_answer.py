@@ -64,9 +64,10 @@ def test_the_answer_comes_first_and_the_next_step_last(certificate, verdict, que
 def test_the_words_of_a_certificate(certificate):
     words = str(certificate)
     assert words.startswith(
-        "Deploy? Yes\npass: with 95 % confidence, the plain optimiser on the calibrated "
-        "predictions is at least as good as every one of the 2 rules, the plain optimiser on the "
-        "original predictions and isotonic regression, minus at most 0.1.\n"
+        "Deploy? Only if the margin is acceptable\n"
+        "pass: with 95 % confidence, the plain optimiser on the calibrated predictions is at least "
+        "as good as every one of the 2 rules, the plain optimiser on the original predictions and "
+        "isotonic regression, minus at most 0.1.\n"
     )
     assert "\n  pass against plain optimiser, original predictions: about equal, at worst" in words
     assert "which is within the margin\n" in words
@@ -105,6 +106,16 @@ def test_an_instance_is_called_what_an_observation_is_unless_those_are_clusters(
     assert Answer(clusters).worth[1].per == "per 1,000 instances"
 
 
+def test_a_rule_that_is_better_within_the_margin_is_said_first(certificate):
+    found = changed(certificate, "pass", -0.05, -0.07, -0.03, margin=0.1)
+    found = replace(found, best_rule=Estimate(0.9, 0.8, 1.0), plain=Estimate(0.4, 0.3, 0.5))
+    found = replace(found, improvement=Estimate(0.4, 0.3, 0.5))
+    answer = Answer(found)
+    assert answer.question == "Deploy? Only if the margin is acceptable"
+    assert answer.warning.startswith(f"The rule {found.rules[0].name!r} is better by about 0.05")
+    assert answer.next_step.startswith("Next: keep that rule, or fit again")
+
+
 def test_a_pass_that_needs_no_margin_says_so_and_has_no_warning(certificate):
     sure = changed(certificate, "pass", 0.02, 0.01, 0.03)
     assert sure.sentence.endswith("minus at most 0.1. It passes without that margin, too.")
@@ -127,9 +138,12 @@ def test_a_margin_above_what_is_at_stake_is_warned_of(certificate, best, gain, w
     assert "0.05. With this margin a pass means little." in found.warning
     assert found.warning in str(found)
     assert found.next_step == (
-        "Next: before you deploy, fit with an epsilon below 0.05, and certify again."
+        "Next: before you deploy, fit with an epsilon below 0.05, and certify on data that were "
+        "not looked at."
     )
+    assert Answer(found).question == "Deploy? Only if the margin is acceptable"
     assert replace(found, margin=0.04).warning is None
+    assert Answer(replace(found, margin=0.04)).question == "Deploy? Yes"
 
 
 def test_too_little_data_says_what_would_decide(certificate):
@@ -223,7 +237,7 @@ def test_a_page_of_the_certificate_alone_is_written_whole(certificate, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["page.html"]
     html = path.read_text(encoding="utf-8")
     assert html.startswith("<!doctype html>")
-    assert "Deploy? Yes" in html
+    assert "Deploy? Only if the margin is acceptable" in html
     assert 'id="values-table"' in html
     assert 'id="rounds"' not in html
 

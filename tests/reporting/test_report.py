@@ -200,7 +200,8 @@ def test_the_same_summary_gives_the_same_page_also_through_json(summary, html):
     ("verdict", "word"), [("pass", "Yes"), ("inconclusive", "Not yet"), ("fail", "No")]
 )
 def test_the_answer_is_a_word_an_icon_and_a_colour(certificate, verdict, word):
-    other = replace(certificate, verdict=verdict, verdicts=dict.fromkeys(RIVALS, verdict))
+    verdicts = dict.fromkeys(RIVALS, verdict)
+    other = replace(certificate, verdict=verdict, verdicts=verdicts, margin=1e-6)
     html = report(other, model="model.json")
     assert f'<section id="verdict" class="verdict {verdict}"' in html
     assert f'<h1 id="verdict-title">Deploy? {word}</h1>' in html

@@ -29,6 +29,7 @@ from outrule.cli.screening import (
     write_errors,
 )
 from outrule.cli.talking import say, waiting
+from outrule.errors import DataError
 from outrule.files import STANDARD, is_folder
 from outrule.words import count
 
@@ -131,6 +132,8 @@ def decide(
     \b
     outrule decide model.json today.parquet -o decisions.parquet --explore 0.05 --seed 7
     """
+    if only and explore is not None:
+        raise DataError("--explore is for logs, which need all rows that were on offer: no --only.")
     costs: list[tuple[int, float]] = []
     how: dict[str, Any]
 

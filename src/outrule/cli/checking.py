@@ -59,6 +59,7 @@ def check(
 
 def _described(spec: Spec) -> list[str]:
     """What a spec says, one line per section."""
+    from outrule.model.value import Value
     from outrule.rules.descriptions import describe
 
     columns = ", ".join(f"{role} {name!r}" for role, name in spec.columns.roles.items())
@@ -71,7 +72,12 @@ def _described(spec: Spec) -> list[str]:
     ]
     if spec.multipliers is not None:
         lines.append(f"multipliers: {spec.multipliers!r}")
-    lines += [f"fit: {name} = {value!r}" for name, value in spec.fit.items()]
+    for name, value in spec.fit.items():
+        if isinstance(value, Value):
+            said = ((word, text) for word, text in vars(value).items() if text is not None)
+            lines += [f"value: {word} = {text!r}" for word, text in said]
+        else:
+            lines.append(f"fit: {name} = {value!r}")
     return lines
 
 

@@ -63,7 +63,7 @@ def check_inside(
 
     def what(flat: int) -> str:
         value = values[flat]
-        word = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value:g}"
+        word = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value}"
         return f"{name} is {word}"
 
     plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from scipy.special import expit
 
+from outrule.errors import DataError
 from outrule.files import whole_file, write_text
 
 SPEC = """\
@@ -53,8 +54,10 @@ def write_example(folder: Path, n_trips: int = 5_000, seed: int = 0) -> list[Pat
     A model scores drivers for trips; it overrates long pickups, above all in the rain, and
     drivers who are new.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / name for name in ("trips.csv", "new_trips.csv", "spec.toml")]
+    if paths[2].exists() and paths[2].read_bytes() != SPEC.encode():
+        raise DataError(f"{paths[2]} is not the example's: choose another folder.")
+    folder.mkdir(parents=True, exist_ok=True)
     for number, path in enumerate(paths[:2]):
         with whole_file(path) as draft:
             trips(n_trips, (seed, number), first_day=1 + 28 * number).write_csv(draft)

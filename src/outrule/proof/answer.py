@@ -55,7 +55,19 @@ class Answer:
 
     @property
     def question(self) -> str:
-        return f"Deploy? {ANSWERS[self.certificate.verdict]}"
+        word = ANSWERS[self.certificate.verdict]
+        if self.certificate.verdict == "pass" and (self._margin_warning or self._better_rule):
+            word = "Only if the margin is acceptable"
+        return f"Deploy? {word}"
+
+    @property
+    def _better_rule(self) -> str | None:
+        """A rule that is better by the approximate interval, and worse than the margin allows."""
+        found = self.certificate
+        best = min(found.rules, key=lambda rule: rule.difference.mean)
+        near = found.approximate["gap"]
+        is_closest = best.difference.mean == found.gap and near.upper < 0
+        return best.name if is_closest else None
 
     @property
     def figures(self) -> Figures:
@@ -280,7 +292,19 @@ class Answer:
     @property
     def warning(self) -> str | None:
         """What to mind about the margin and the log, if anything."""
-        return " ".join(filter(None, (self._margin_warning, self._log_warning))) or None
+        parts = (self._margin_warning, self._rule_warning, self._log_warning)
+        return " ".join(filter(None, parts)) or None
+
+    @property
+    def _rule_warning(self) -> str | None:
+        """A pass says nothing about which is better: this does."""
+        found, rule = self.certificate, self._better_rule
+        if found.verdict != "pass" or rule is None:
+            return None
+        return (
+            f"The rule {self.name(rule)!r} is better by about {self._amount(-found.gap)}, and the "
+            "pass only says that it is not better by more than the margin."
+        )
 
     @property
     def _log_warning(self) -> str | None:
@@ -318,11 +342,16 @@ class Answer:
         """What to do now."""
         found = self.certificate
         if found.verdict == "pass":
+            if self._margin_warning is None and self._better_rule is not None:
+                return (
+                    "Next: keep that rule, or fit again on more data or with a smaller epsilon, "
+                    "and certify on data that were not looked at."
+                )
             if self._margin_warning is None:
                 return f"Next: deploy {OURS}, and certify it again on later data."
             return (
                 "Next: before you deploy, fit with an epsilon below "
-                f"{self._amount(self._stake[0], 2)}, and certify again."
+                f"{self._amount(self._stake[0], 2)}, and certify on data that were not looked at."
             )
         if found.verdict == "fail":
             if found.verdicts.get("segments") == "fail" and self._only_segments_fail:
