@@ -30,8 +30,8 @@ def test_a_fit_tells_of_its_start_and_its_rounds_and_a_certificate_of_its_rules(
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), outrule.multipliers(4, limit=20))
     heard, _ = told(lambda: calibrator.fit(*draw(1)))
     parts = heard["part of the start"]
-    assert sorted(done for done, _, _ in parts) == list(range(1, 13))
-    assert {total for _, total, _ in parts} == {12}
+    assert sorted(done for done, _, _ in parts) == list(range(1, 7))
+    assert {total for _, total, _ in parts} == {6}
     rounds = heard["round"]
     assert [done for done, _, _ in rounds] == list(range(1, len(calibrator.history_) + 1))
     assert {total for _, total, _ in rounds} == {None}  # the worst case says nothing

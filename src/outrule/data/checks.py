@@ -63,7 +63,9 @@ def check_inside(
 
     def what(flat: int) -> str:
         value = values[flat]
-        word = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value}"
+        word = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value:g}"
+        if np.isfinite(value) and float(word) != value:
+            word = repr(float(value))  # 1.0000001 is outside [0, 1], and 1 is not
         return f"{name} is {word}"
 
     plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from outrule.proof.confidence import Observations
 from outrule.proof.novelty import find_groups, group_note
 from outrule.rules.decisions import RULES, compact, decide_all, expand
 from outrule.rules.rules import Rule
-from outrule.types import Booleans, Floats, Picks
+from outrule.types import Booleans, Floats, Picks, computed_once
 from outrule.words import count, listed
 
 MANY_TIES = 0.01
@@ -60,7 +59,7 @@ class Decided:
         found = np.concatenate([empty, *parts])
         return cls(settings, instances, layout, plain, tuple(rules), found), faults
 
-    @cached_property
+    @computed_once
     def outcome(self) -> Floats | None:
         """Outcomes, or estimates of them where a log knows only some."""
         if self.instances.outcome is None:
@@ -75,15 +74,15 @@ class Decided:
     def marks(self, rule: int) -> Booleans:
         return self.instances.mark(expand(self.decisions[rule], self.layout))
 
-    @cached_property
+    @computed_once
     def plain_marks(self) -> Booleans:
         return self.instances.mark(self.plain)
 
-    @cached_property
+    @computed_once
     def observations(self) -> Observations:
         return Observations.from_instances(self.instances)
 
-    @cached_property
+    @computed_once
     def gains(self) -> list[tuple[float, float]]:
         """For every rule the mean of its value minus that of plain, and the variance."""
         found, plain = [], self.worth(self.plain_marks)
