@@ -40,14 +40,14 @@ RETURNING = {
 COSTS_FILE = HERE.parent / "src" / "outrule" / "model" / "costs.py"
 
 
-def write_files(folder: Path, n: int) -> None:
+def write_files(folder: Path, n: int, per_file: int = PER_FILE) -> None:
     """Offers whose scores are too high where a column is large; 100 rules are multipliers."""
     import numpy as np
     import polars as pl
 
     folder.mkdir(parents=True)
-    for number, first in enumerate(range(0, n, PER_FILE)):
-        size = min(PER_FILE, n - first)
+    for number, first in enumerate(range(0, n, per_file)):
+        size = min(per_file, n - first)
         generator = np.random.default_rng((7, number))
         quality, km = generator.random((2, size * ITEMS))
         lift = np.tile(0.5 + np.arange(ITEMS) / (2 * ITEMS), size)

@@ -21,12 +21,13 @@ def read_batches(model: Model, table: str, key: str | None, column: str | None) 
     """The batches of a table in the order of their keys; outcomes that are null are NaN."""
     import numpy as np
 
+    from outrule.data.nesting import unnest
     from outrule.data.table_files import read_table
     from outrule.data.tables import without
 
     frame, names = read_table(table), model.columns
     assert names is not None
-    outcome = _outcome(frame, names.outcome)
+    outcome = _outcome(unnest(frame, names).frame, names.outcome)
     kept = without(frame, *names.hidden)
     instances = read_as_trained(model, kept, names.before_decision())
     if column is None:

@@ -240,6 +240,7 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
     import polars as pl
 
     from outrule.calibration.piecewise import POOLED
+    from outrule.data.nesting import inner_type, is_nested
     from outrule.rules.rules import Fixed, Multiplier
 
     known: list[object] = [item for item in model.isotonic.curves if item is not POOLED]
@@ -249,14 +250,16 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
         elif isinstance(rule, Fixed):
             known.append(rule.item)
     column, trained_text = frame[name], all(isinstance(item, str) for item in known)
-    if known and trained_text and column.dtype.is_integer():
-        return frame.with_columns(column.cast(pl.String))  # a Series: its name is no pattern
-    is_text = column.dtype in (pl.String, pl.Categorical, pl.Enum)
+    dtype = inner_type(column)
+    if known and trained_text and dtype.is_integer():
+        text = pl.List(pl.String) if is_nested(column) else pl.String
+        return frame.with_columns(column.cast(text))  # a Series: its name is no pattern
+    is_text = dtype in (pl.String, pl.Categorical, pl.Enum)
     if known and is_text != trained_text and column.null_count() < len(column):
         number = isinstance(known[0], int | float)
         words = "text" if trained_text else "numbers" if number else f"{type(known[0]).__name__}s"
         raise DataError(
-            f"the item column {name!r} holds {column.dtype}, but held {words} when the model was "
+            f"the item column {name!r} holds {dtype}, but held {words} when the model was "
             "fitted, so that no item would be recognised. Write the items as in training."
         )
     return frame

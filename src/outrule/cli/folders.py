@@ -161,10 +161,14 @@ def _empty(opened: Opened, label: dict[str, Any]) -> Filled:
     """A partition without rows stays one, with the columns that the others get."""
     import polars as pl
 
-    dtype = pl.Float64 if label["command"] == "predict" else pl.Boolean
-    added = [pl.Series(label["column"], [], dtype=dtype)]
+    from outrule.data.nesting import is_nested
+
+    names = {label["column"]: pl.Float64 if label["command"] == "predict" else pl.Boolean}
     if "explore" in label:
-        added.append(pl.Series("propensity", [], dtype=pl.Float64))
+        names["propensity"] = pl.Float64
+    prediction = opened.names.prediction
+    nested = prediction in opened.frame.columns and is_nested(opened.frame[prediction])
+    added = [pl.Series(n, [], pl.List(dtype) if nested else dtype) for n, dtype in names.items()]
     return Filled(opened.table.frame.with_columns(added), Answers())
 
 

@@ -22,6 +22,7 @@ import polars as pl
 from outrule import threads
 from outrule.data.checks import check_range
 from outrule.data.instances import Instances
+from outrule.data.nesting import unnest
 from outrule.data.origin import ColumnNames
 from outrule.data.sketch import mix
 from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
@@ -131,10 +132,10 @@ class Partitions:
             object.__setattr__(self, name, value)
 
     def read(self, file: File, order: Sequence[str]) -> tuple[Instances, pl.DataFrame]:
-        """The instances of one file, and its table with the columns in this order."""
+        """The instances of one file, and its table by items with the columns in this order."""
         frame = open_table(file.path).frame[list(order)]
         with naming(file):
-            return self.instances(frame), frame
+            return self.instances(frame), unnest(frame, self.columns).frame
 
     @contextmanager
     def room(self, needed: float) -> Iterator[Path]:
