@@ -15,12 +15,13 @@ import typer
 
 from outrule.cli.talking import printable, say
 from outrule.errors import DataError
-from outrule.files import STANDARD, follow_links, is_special, open_output
+from outrule.files import STANDARD, follow_links, is_address, is_special, open_output
 
 if TYPE_CHECKING:
     import polars as pl
 
     from outrule import Instances
+    from outrule.data.addresses import Place
     from outrule.data.origin import ColumnNames
     from outrule.data.table_files import TableFile
     from outrule.model.model import Model
@@ -62,6 +63,8 @@ def check_output(
         raise DataError("standard input is closed: name a file.")
     if output is None or output == STANDARD or is_special(output):
         return
+    if is_address(output):
+        raise DataError(f"{output}: outputs are written to this machine. Copy it there afterwards.")
     path = Path(output)
     if path.is_dir():
         raise DataError(f"{output} is a folder: name a file inside it.")
@@ -265,7 +268,7 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
     return frame
 
 
-def check_item_type(model: Model, path: Path) -> None:
+def check_item_type(model: Model, path: Place) -> None:
     """Raise for a Parquet file whose items are of another type than in training."""
     from outrule.data.table_files import parquet_schema, read_columns
 

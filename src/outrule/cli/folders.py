@@ -15,7 +15,7 @@ from outrule.cli.files import Opened, check_output, open_key, open_model, open_t
 from outrule.cli.screening import Answers, OnError, write_errors
 from outrule.cli.talking import printable, say
 from outrule.errors import DataError
-from outrule.files import STANDARD
+from outrule.files import STANDARD, local_path
 
 if TYPE_CHECKING:
     import polars as pl
@@ -129,7 +129,7 @@ def _fill_file(
     file: File, target: Path, model: Model, fill: Fill, label: dict[str, Any], on_error: OnError
 ) -> tuple[Done, list[Any] | None]:
     """What was answered, and the items training did not have; None for those: it was done."""
-    from outrule.data.partitions import fingerprint_file
+    from outrule.data.partitions import fingerprint_file, stamp_of
     from outrule.data.table_files import parquet_notes, write_table
 
     made_from = json.dumps({**label, "input": fingerprint_file(file.path)}, sort_keys=True)
@@ -137,15 +137,14 @@ def _fill_file(
         notes = parquet_notes(target)
         if notes.get(MADE_FROM) == made_from:
             return Done(*json.loads(notes[COUNTS])), None
-    before = file.path.stat()
+    before = stamp_of(file)
     try:
         opened = open_tables(model, str(file.path), outcome=False)
         filled = fill(opened) if opened.frame.height else _empty(opened, label)
     except DataError as error:
         words = str(error)
         raise DataError(words if str(file.path) in words else f"{file.path}: {words}") from None
-    after = file.path.stat()
-    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+    if stamp_of(file) != before:
         raise DataError(f"{file.path} has changed while it was read: run the command again.")
     target.parent.mkdir(parents=True, exist_ok=True)
     listed = target.with_name(f"{target.name}.errors.csv")
@@ -182,11 +181,15 @@ def _check_target(files: Sequence[File], source: str, output: str) -> None:
     if not folder.exists():
         check_output(output, ())
     wanted = {folder / file.name for file in files}
-    inputs = {file.path.resolve() for file in files}
-    roots = {Path(str(file.path).removesuffix(file.name)).resolve() for file in files}
+    local = [file for file in files if isinstance(file.path, Path)]
+    inputs = {file.path.resolve() for file in local}
+    roots = {Path(str(file.path).removesuffix(file.name)).resolve() for file in local}
     if inputs & {path.resolve() for path in wanted} or folder.resolve() in roots:
         raise DataError(f"{output} is an input of this command: choose another folder for -o.")
-    if any(root in folder.resolve().parents for root in roots) and Path(source).is_dir():
+    if (
+        any(root in folder.resolve().parents for root in roots)
+        and Path(local_path(source)).is_dir()
+    ):
         raise DataError(f"{output} is inside {source}, whose files are read: choose another one.")
     for path in sorted(folder.rglob("*.parquet")) if folder.exists() else ():
         if any(part[0] in "._" for part in path.relative_to(folder).parts):

@@ -127,18 +127,15 @@ def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Ex
         with _reading:
             instances = recipe.reader.read()
         pieces, extent = recipe.make(common, instances, Path(folder.name) / "pieces")
-    except OSError as error:
-        raise DataError(
-            f"the worker {worker.address} cannot write to {worker.local_directory}: "
-            f"{error.strerror or error}. Give it more room, or another --local-directory."
-        ) from None
+    except (OSError, DataError) as error:
+        raise DataError(f"on the worker {worker.address}: {error}") from None
     with _lock:
         _kept[job.key, number] = _Kept(pieces, folder, time.monotonic())
     return worker.address, extent
 
 
 def drop_stale() -> None:
-    """Drop what no driver has asked for in a long time: it was killed, or will have it made again."""
+    """Drop what no driver has asked for in a long time; one that lives has it made again."""
     oldest = time.monotonic() - IDLE
     with _lock:
         gone = [_kept.pop(name) for name, kept in list(_kept.items()) if kept.used < oldest]

@@ -15,6 +15,7 @@ from outrule.data.fingerprints import Fingerprint
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.data.partitions import Partitions, naming
+from outrule.data.scratch import spill
 from outrule.data.sketch import Hashes, hash_all
 from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, unseen_words
@@ -74,8 +75,7 @@ class OnDisk:
             self._write(f"squares {column}", numbers.squares(column))
 
     def _write(self, name: str, values: Floats) -> None:
-        with (self.folder / name).open("ab") as file:
-            values.tofile(file)
+        spill(self.folder / name, values)
 
     def _read(self, name: str) -> Floats:
         return np.asarray(np.memmap(self.folder / name, dtype=np.float64, mode="r"))
