@@ -181,9 +181,9 @@ def _check_target(files: Sequence[File], source: str, output: str) -> None:
     if not folder.exists():
         check_output(output, ())
     wanted = {folder / file.name for file in files}
-    local = [file for file in files if isinstance(file.path, Path)]
-    inputs = {file.path.resolve() for file in local}
-    roots = {Path(str(file.path).removesuffix(file.name)).resolve() for file in local}
+    local = {file.path: file.name for file in files if isinstance(file.path, Path)}
+    inputs = {path.resolve() for path in local}
+    roots = {Path(str(path).removesuffix(name)).resolve() for path, name in local.items()}
     if inputs & {path.resolve() for path in wanted} or folder.resolve() in roots:
         raise DataError(f"{output} is an input of this command: choose another folder for -o.")
     if (

@@ -15,7 +15,7 @@ def spill(path: Path, array: NDArray[Any]) -> None:
     """Add an array to a file in a scratch folder; DataError where it has no room."""
     try:
         with path.open("ab") as file:
-            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     except OSError as error:
         raise DataError(
             f"{path} cannot be written: {error.strerror or error}. It is a scratch file: name a "
