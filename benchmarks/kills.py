@@ -68,11 +68,13 @@ def time_rounds(engine: type, folder: Path, client: Any) -> list[float]:
     return seconds[1:]
 
 
-def kill_workers(client: Any, folder: Path, expected: str, kills: int) -> dict[str, int]:
+def kill_workers(
+    client: Any, folder: Path, expected: str, kills: int, draw: random.Random
+) -> dict[str, int]:
     """A worker is killed during every fit; how many were, and how many models are the same."""
     begin = time.perf_counter()
     fit(folder, client)
-    duration, draw = time.perf_counter() - begin, random.Random(1)
+    duration = time.perf_counter() - begin
     print(f"a fit takes {duration:.1f} s", flush=True)
     killed, same = 0, 0
     while killed < kills:
@@ -100,10 +102,10 @@ def kill_workers(client: Any, folder: Path, expected: str, kills: int) -> dict[s
 
 
 def kill_drivers(
-    address: str, folder: Path, expected: str, looks: int, kills: int
+    address: str, folder: Path, expected: str, looks: int, kills: int, draw: random.Random
 ) -> dict[str, int]:
     """The driver is killed during every fit, and started again."""
-    draw, killed, same = random.Random(2), 0, 0
+    killed, same = 0, 0
     while killed < kills:
         place = Path(tempfile.mkdtemp(dir=folder.parent))
         command = [sys.executable, str(HERE), "--driver", str(folder), "--place", str(place)]
@@ -137,9 +139,10 @@ def drive(folder: Path, place: Path, scheduler: str | None) -> None:
     (place / "model.json").write_text(text)
 
 
-def measure(place: Path, instances: int, kills: int) -> dict[str, Any]:
+def measure(place: Path, instances: int, kills: int, seed: int) -> dict[str, Any]:
     from distributed import Client, LocalCluster
 
+    draw = random.Random(seed)
     write_files(place / "small", FILES * SMALL, SMALL)
     write_files(place / "data", instances, instances // FILES)
     expected = fit(place / "data")
@@ -152,11 +155,11 @@ def measure(place: Path, instances: int, kills: int) -> dict[str, Any]:
         fit(place / "small", client)
         here = time_rounds(LocalPieces, place / "small", None)
         there = time_rounds(ClusterPieces, place / "small", client)
-        workers = kill_workers(client, place / "data", expected, kills)
+        workers = kill_workers(client, place / "data", expected, kills, draw)
         client.wait_for_workers(2)
         looks = len(json.loads(expected)["history"])
         address = cluster.scheduler_address
-        drivers = kill_drivers(address, place / "data", expected, looks, kills)
+        drivers = kill_drivers(address, place / "data", expected, looks, kills, draw)
     overhead = statistics.median(there) - statistics.median(here)
     tenths = statistics.quantiles(there, n=10)
     return {
@@ -176,7 +179,8 @@ def measure(place: Path, instances: int, kills: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--instances", type=int, default=16_000)
+    parser.add_argument("--instances", type=int, default=8_000)
+    parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--output", type=Path, default=HERE.parent / "results" / "kills.json")
     parser.add_argument("--driver", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
@@ -186,7 +190,7 @@ def main() -> None:
         drive(given.driver, given.place, given.scheduler)
         return
     with tempfile.TemporaryDirectory(prefix="outrule-kills-") as place:
-        found = measure(Path(place), given.instances, given.kills)
+        found = measure(Path(place), given.instances, given.kills, given.seed)
     print(json.dumps(found, indent=1))
     given.output.write_text(json.dumps(found, indent=1) + "\n")
 
