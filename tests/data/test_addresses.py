@@ -100,6 +100,32 @@ def test_commands_read_addresses_and_write_here(tmp_path):
         run("certify", model, unseen, "-o", certificate)
         texts.append(certificate.read_bytes())
     assert texts[: len(texts) // 2] == texts[len(texts) // 2 :]
-    result = run("predict", model, address, "-o", "memory://out")
+    result = run("fit", address, "--spec", tmp_path / "spec.toml", "-o", "memory://model.json")
     assert result.exit_code == 2
-    assert "memory://out: outputs are written to this machine" in result.stderr
+    assert "memory://model.json is an address, where only tables are written" in result.stderr
+
+
+def test_results_are_written_to_addresses_and_kept_there(tmp_path):
+    system, here = fsspec.filesystem("memory"), tmp_path / "in"
+    for number, name in enumerate(("a", "day=2/b")):
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        trips(number, n=90).write_parquet(here / f"{name}.parquet")
+    (tmp_path / "spec.toml").write_text(SPEC)
+    model, source = tmp_path / "model.json", upload(here, "source")
+    run("fit", here, "--spec", tmp_path / "spec.toml", "-o", model)
+    run("predict", model, here, "-o", tmp_path / "out")
+    first = run("predict", model, source, "-o", "memory://out")
+    assert first.exit_code == 0, first.stderr
+    assert sorted(system.find("/out")) == ["/out/a.parquet", "/out/day=2/b.parquet"]
+    for name in ("a", "day=2/b"):
+        expected = (tmp_path / "out" / f"{name}.parquet").read_bytes()
+        assert system.cat_file(f"/out/{name}.parquet") == expected
+    again = run("predict", model, source, "-o", "memory://out/")
+    assert "2 files (2 of them done before), 900 rows" in again.stdout
+    whole = run("predict", model, here / "a.parquet", "-o", "memory://one/table.parquet")
+    assert whole.exit_code == 0, whole.stderr
+    inside = run("predict", model, source, "-o", f"{source}/out")
+    assert f"{source}/out is inside {source}" in inside.stderr
+    system.pipe_file("/out/other.parquet", system.cat_file("/source/a.parquet"))
+    strange = run("predict", model, source, "-o", "memory://out")
+    assert "memory://out/other.parquet belongs to no file" in strange.stderr

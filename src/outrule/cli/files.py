@@ -64,7 +64,9 @@ def check_output(
     if output is None or output == STANDARD or is_special(output):
         return
     if is_address(output):
-        raise DataError(f"{output}: outputs are written to this machine. Copy it there afterwards.")
+        if not is_table:
+            raise DataError(f"{output} is an address, where only tables are written: name a file.")
+        return
     path = Path(output)
     if path.is_dir():
         raise DataError(f"{output} is a folder: name a file inside it.")

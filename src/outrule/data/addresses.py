@@ -1,12 +1,13 @@
-"""Files at addresses such as ``s3://bucket/file``, which fsspec reads; each is read whole."""
+"""Files at addresses such as ``s3://bucket/file``, which fsspec reads and writes, each whole."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from outrule.errors import DataError
 from outrule.files import WILDCARDS, is_address, local_path
@@ -14,7 +15,7 @@ from outrule.files import WILDCARDS, is_address, local_path
 
 @dataclass(frozen=True)
 class Address:
-    """A file that fsspec reads; small, so that it can be sent to workers."""
+    """A file that fsspec knows; small, so that it can be sent to workers."""
 
     url: str
 
@@ -34,6 +35,30 @@ class Address:
             if end[4:] != b"PAR1" or length > size:
                 return bytes(system.cat_file(path, start=0, end=8))  # which is found to be damaged
             return b"PAR1" + bytes(system.cat_file(path, start=size - length, end=size))
+
+    def exists(self) -> bool:
+        with _opened(self.url) as (system, path):
+            system.invalidate_cache()
+            return bool(system.exists(path))
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write a whole file, under another name until it is complete."""
+        with _opened(self.url) as (system, path):
+            folder, _, name = path.rpartition("/")
+            draft = f"{folder}/.{uuid4().hex}-{name}"
+            system.makedirs(folder, exist_ok=True)
+            try:
+                system.pipe_file(draft, data)
+                system.mv(draft, path)
+            except BaseException:
+                with suppress(Exception):  # there may be no draft, or no connection
+                    system.rm(draft)
+                raise
+
+    def unlink(self, *, missing_ok: bool = False) -> None:
+        with _opened(self.url) as (system, path):
+            if not missing_ok or system.exists(path):
+                system.rm(path)
 
     def stamp(self) -> tuple[Any, ...]:
         """By what a change of the file is noticed."""

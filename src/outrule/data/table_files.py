@@ -199,7 +199,7 @@ def write_table(
     written into a Parquet file beside the table.
     """
     kind = output_kind(path)
-    with open_output(path) as file:
+    with _open_address(str(path)) if is_address(path) else open_output(path) as file:
         try:
             with _quiet_panics():
                 _write(frame, file, kind, notes)
@@ -207,6 +207,17 @@ def write_table(
             number = OS_ERROR.search(str(error))
             code = int(number[1]) if number else getattr(error, "errno", None) or 0
             raise OSError(code, _reason(error)) from None
+
+
+@contextmanager
+def _open_address(url: str) -> Iterator[IO[bytes]]:
+    """What is written to it is written to the address at the end."""
+    file = io.BytesIO()
+    try:
+        yield file
+        Address(url).write_bytes(file.getvalue())
+    except OSError as error:
+        raise DataError(f"{url} cannot be written: {_reason(error)}.") from None
 
 
 def output_kind(path: str | PathLike[str]) -> Kind:
