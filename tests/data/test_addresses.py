@@ -122,6 +122,8 @@ def test_results_are_written_to_addresses_and_kept_there(tmp_path):
         assert system.cat_file(f"/out/{name}.parquet") == expected
     again = run("predict", model, source, "-o", "memory://out/")
     assert "2 files (2 of them done before), 900 rows" in again.stdout
+    local = run("predict", model, f"file://{here}", "-o", f"file://{tmp_path / 'out'}")
+    assert "2 files (2 of them done before), 900 rows" in local.stdout
     whole = run("predict", model, here / "a.parquet", "-o", "memory://one/table.parquet")
     assert whole.exit_code == 0, whole.stderr
     inside = run("predict", model, source, "-o", f"{source}/out")

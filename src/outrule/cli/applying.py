@@ -31,7 +31,7 @@ from outrule.cli.screening import (
 )
 from outrule.cli.talking import say, waiting
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_folder
+from outrule.files import STANDARD, is_folder, local_path
 from outrule.words import count
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ def _fill_all(job: Job, fill: Fill) -> Done:
     """Fill a folder, or one table, and write it."""
     from outrule.data.table_files import write_table
 
+    job = job._replace(source=local_path(job.source), output=local_path(job.output))
     if is_folder(job.source):
         return fill_folder(job, fill)
     inputs = (job.model, job.source)

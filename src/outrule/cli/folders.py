@@ -15,7 +15,7 @@ from outrule.cli.files import Opened, check_output, open_key, open_model, open_t
 from outrule.cli.screening import Answers, OnError, write_errors
 from outrule.cli.talking import printable, say
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_address, local_path
+from outrule.files import STANDARD, is_address
 
 if TYPE_CHECKING:
     import polars as pl
@@ -192,7 +192,7 @@ def _check_target(files: Sequence[File], source: str, output: str) -> None:
     if inputs & {path.resolve() for path in wanted} or folder.resolve() in roots:
         raise DataError(f"{output} is an input of this command: choose another folder for -o.")
     inside = any(root in folder.resolve().parents for root in roots)
-    if inside and Path(local_path(source)).is_dir():
+    if inside and Path(source).is_dir():
         raise DataError(f"{output} is inside {source}, whose files are read: choose another one.")
     for path in sorted(folder.rglob("*.parquet")) if folder.exists() else ():
         if not any(part[0] in "._" for part in path.relative_to(folder).parts):
@@ -203,11 +203,8 @@ def _check_address(files: Sequence[File], source: str, output: str) -> None:
     """The same for an output at an address."""
     from outrule.data.addresses import Address, list_addresses
 
-    folder, roots = (
-        f"{output.rstrip('/')}/",
-        [str(one.path).removesuffix(one.name) for one in files],
-    )
-    if any(folder.startswith(root) for root in roots):
+    folder = f"{output.rstrip('/')}/"
+    if any(folder.startswith(str(one.path).removesuffix(one.name)) for one in files):
         raise DataError(f"{output} is inside {source}, whose files are read: choose another one.")
     wanted = {Address(f"{folder}{file.name}") for file in files}
     for name in list_addresses(output)[1]:

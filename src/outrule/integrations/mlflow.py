@@ -91,7 +91,7 @@ def _with_lists(frame: Any) -> Any:
     if isinstance(frame, np.ndarray):
         return frame
     frame = frame.copy()
-    for name in frame.columns[frame.dtypes == object]:
+    for name in frame.select_dtypes(object).columns:
         frame[name] = [one.tolist() if isinstance(one, np.ndarray) else one for one in frame[name]]
     return frame
 
