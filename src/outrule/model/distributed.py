@@ -57,6 +57,7 @@ class Job(NamedTuple):
 
 
 _kept: dict[tuple[str, int], _Kept] = {}  # of this process, by fit and file
+_over: set[str] = set()  # fits that have ended
 _lock = threading.Lock()
 _reading = threading.Lock()  # what Polars prints is held back, for one thread at a time
 
@@ -130,7 +131,8 @@ def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Ex
     except (OSError, DataError) as error:
         raise DataError(f"on the worker {worker.address}: {error}") from None
     with _lock:
-        _kept[job.key, number] = _Kept(pieces, folder, time.monotonic())
+        if job.key not in _over:  # else the fit has ended meanwhile, by an error elsewhere
+            _kept[job.key, number] = _Kept(pieces, folder, time.monotonic())
     return worker.address, extent
 
 
@@ -181,6 +183,7 @@ def remake(
 def forget(key: str) -> None:
     """Drop all that is kept of a fit."""
     with _lock:
+        _over.add(key)
         gone = [_kept.pop(name) for name in list(_kept) if name[0] == key]
     for one in gone:
         one.folder.cleanup()
