@@ -1,12 +1,13 @@
 """How time, memory and disk of a fit on Parquet files grow with the number of instances.
 
-    python benchmarks/scale.py --write-costs            # 1,000,000 and 10,000,000 instances
+    python benchmarks/scale.py --write-costs --docs docs/scale.md    # 1 and 10 million instances
     python benchmarks/scale.py --instances 20000 100000 --sample 20000       # a trial
 
 Every run is a process of its own. Its memory is capped by RLIMIT_AS, the address space: whatever is
 mapped counts too, so that a run cannot pass because the system lends it the page cache; allocators
-are told to give back the addresses of what they free. The files
-are written first, 100,000 instances each, and neither that nor the start of Python is timed.
+are told to give back the addresses of what they free. The files are written first, 100,000
+instances each, and neither that nor the start of Python is timed. --folder needs room for the
+files, 160 bytes per instance, and for scratch files, 400.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ RETURNING = {
 COSTS_FILE = HERE.parent / "src" / "outrule" / "model" / "costs.py"
 
 
-def write_files(folder: Path, n: int) -> None:
+def write_files(folder: Path, n: int, per_file: int = PER_FILE) -> None:
     """Offers whose scores are too high where a column is large; 100 rules are multipliers."""
     import numpy as np
     import polars as pl
 
     folder.mkdir(parents=True)
-    for number, first in enumerate(range(0, n, PER_FILE)):
-        size = min(PER_FILE, n - first)
+    for number, first in enumerate(range(0, n, per_file)):
+        size = min(per_file, n - first)
         generator = np.random.default_rng((7, number))
         quality, km = generator.random((2, size * ITEMS))
         lift = np.tile(0.5 + np.arange(ITEMS) / (2 * ITEMS), size)
@@ -180,6 +181,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=1_000_000)
     parser.add_argument("--folder", type=Path, help="where there is room")
     parser.add_argument("--output", type=Path, default=HERE / "results" / "scale.json")
+    parser.add_argument("--docs", type=Path, help="page for the table")
     parser.add_argument("--write-costs", action="store_true", help="those of `outrule plan`")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--scratch", type=Path, help=argparse.SUPPRESS)
@@ -202,6 +204,8 @@ def main() -> None:
         shutil.rmtree(place)
     per_instance = [one["seconds"] / one["instances"] for one in runs]
     ratio = per_instance[-1] / per_instance[0]
+    lines = table_of(runs)
+    print("\n".join(lines))
     print(f"time per instance, last against first: {ratio:.2f}")
     machine = {"cores": os.cpu_count(), "python": platform.python_version()}
     shape = {"items": ITEMS, "rules": RULES, "epsilon": EPSILON, "sample": given.sample}
@@ -210,6 +214,31 @@ def main() -> None:
     given.output.write_text(json.dumps(result, indent=1) + "\n")
     if given.write_costs:
         write_costs(runs, given.sample)
+    if given.docs is not None:
+        write_table(given.docs, lines)
+
+
+def table_of(runs: list[dict[str, float]]) -> list[str]:
+    """The runs as a table: seconds by phase, memory and disk."""
+    names = ("instances", "read", "start", "decide", "loop", "rounds", "all", "per instance")
+    sizes = ("memory", "addresses", "scratch", "Parquet")
+    lines = [" | ".join(["", *names, *sizes, ""]).strip(), "|---" * 12 + "|"]
+    for one in runs:
+        phases = [f"{one[name]:,.0f} s" for name in ("survey", "start", "build", "loop")]
+        whole = f"{one['seconds']:,.0f} s", f"{one['seconds'] / one['instances'] * 1e6:.0f} µs"
+        spans = (f"{one['peak_gb']:.1f} GB", f"{one['address_gib']:.1f} GiB")
+        disk = (f"{one[name]:.2f} GB" for name in ("disk_gb", "parquet_gb"))
+        cells = (f"{one['instances']:,}", *phases, str(one["rounds"]), *whole, *spans, *disk)
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def write_table(page: Path, lines: list[str]) -> None:
+    """Put the table between its markers."""
+    first, last = "<!-- table: benchmarks/scale.py -->", "<!-- end of table -->"
+    head, _, rest = page.read_text(encoding="utf-8").partition(first)
+    _, _, tail = rest.partition(last)
+    page.write_text("\n".join([head + first, *lines, last]) + tail, encoding="utf-8")
 
 
 def write_costs(runs: list[dict[str, float]], sample: int) -> None:

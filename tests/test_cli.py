@@ -244,7 +244,7 @@ def test_predict_adds_one_column_and_changes_nothing_else(folder, tmp_path):
 def test_decide_marks_what_the_optimiser_chooses(folder, tmp_path):
     command = ("decide", folder / "model.json", folder / "today.csv", "-o")
     result = run(*command, tmp_path / "all.parquet")
-    assert result.stdout.endswith("all.parquet: 50 instances, 50 of 250 rows chosen\n")
+    assert result.stdout.endswith("all.parquet: 50 instances, 50 of 250 items chosen\n")
     written = read_table(tmp_path / "all.parquet")
     assert written["chosen"].dtype == pl.Boolean
     assert_frame_equal(written.drop("chosen"), read_table(folder / "today.csv"))

@@ -113,7 +113,7 @@ def test_instances_with_errors_are_decided_by_their_original_predictions(folder,
     assert "2 instances with errors: 1 answered by the original predictions, 1 left out; see " in (
         result.stderr
     )
-    assert "49 instances, 49 of 245 rows chosen" in result.stdout
+    assert "49 instances, 49 of 245 items chosen" in result.stdout
     written = read_table(output)
     assert trip[20] not in written["trip"]
     plain = written.filter(pl.col("trip") == trip[7])
@@ -239,7 +239,7 @@ def test_fields_of_a_csv_are_written_as_they_were(folder, tmp_path):  # noqa: F8
     written = (tmp_path / "out.csv").read_text().splitlines()
     assert [line.rsplit(",", 1)[0] for line in written] == lines
     result = run("decide", folder / "model.json", path, "-o", tmp_path / "out.csv")
-    assert "2 instances, 2 of 3 rows chosen" in result.stdout
+    assert "2 instances, 2 of 3 items chosen" in result.stdout
     result = run("decide", folder / "model.json", path, "-o", tmp_path / "out.parquet")
     assert read_table(tmp_path / "out.parquet")["trip"].to_list() == ["2024.1", "2024.1", "2024.10"]
 

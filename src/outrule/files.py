@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ except ImportError:  # Windows, where nobody can remove a file that is open
 
 STANDARD = "-"  # standard input or output
 WILDCARDS = "*?["
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]+://")
 
 
 @contextmanager
@@ -162,8 +164,21 @@ def is_special(path: str | PathLike[str]) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
+def is_address(path: str | PathLike[str]) -> bool:
+    """Whether a path is an address such as ``s3://bucket/folder``."""
+    return ADDRESS.match(str(path)) is not None and local_path(path) == str(path)
+
+
+def local_path(path: str | PathLike[str]) -> str:
+    """A path without the ``file://`` of its address."""
+    return str(path).removeprefix("file://")
+
+
 def is_folder(path: str | PathLike[str]) -> bool:
-    """Whether a path means many files: a folder, or a pattern that is not itself a file."""
+    """Whether a path means many files: a folder, an address, or a pattern that is no file."""
+    if is_address(path):
+        return True
+    path = local_path(path)
     if Path(path).is_dir():
         return True
     return any(c in str(path) for c in WILDCARDS) and not Path(path).exists()

@@ -84,6 +84,22 @@ def test_a_calibrator_of_a_table_adds_two_columns(table, of_table, tmp_path):
         loaded.predict(frame.drop(columns=["completed", "pickup_km"]))
 
 
+def test_a_frame_with_lists_gets_lists(table, of_table, tmp_path):
+    """One row per instance: whatever cuts such a frame into batches cuts no instance."""
+    pytest.importorskip("pandas")
+    rows = table.drop("completed")
+    nested = rows.group_by("trip", maintain_order=True).all()
+    frame = nested.to_pandas()
+    save_model(of_table, tmp_path / "m", frame.head(20))
+    loaded = mlflow.pyfunc.load_model(str(tmp_path / "m"))
+    found = [one for i in (0, 200) for one in loaded.predict(frame[i : i + 200])["calibrated"]]
+    flat = nested[:400].explode(*nested.columns[1:])
+    expected = of_table.predict(
+        outrule.Instances.from_table(flat, instance="trip", prediction="score")
+    )
+    assert np.concatenate(found).tolist() == expected.to_list()
+
+
 def test_a_logged_model_is_loaded_by_its_address(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # the small package has no database
     calibrator, data = of_arrays(), np.random.default_rng(1).random((5, 4))

@@ -2,12 +2,16 @@
 
 import os
 import signal
+import tempfile
+import time
+from pathlib import Path
 
 import partition_tables as tables
 import pytest
 from partition_tables import COLUMNS, RULES, cut
 
 import outrule
+from outrule.calibration import pieces
 from outrule.model import distributed as ours
 from outrule.model.codec import to_text
 from test_cli import run
@@ -129,6 +133,53 @@ def test_other_versions_and_no_workers_are_refused_before_any_file_is_read(clien
         pytest.raises(outrule.DataError, match="has no workers"),
     ):
         calibrator().fit(data, client=lonely)
+
+
+def test_a_worker_that_comes_later_with_another_version_is_named(client, data, monkeypatch):
+    build = ours.ClusterPieces.build
+
+    def change(self):
+        client.run(_set_version, "0.0.1")
+        return build(self)
+
+    monkeypatch.setattr(ours.ClusterPieces, "build", change)
+    try:
+        with pytest.raises(
+            outrule.DataError, match=r"worker tcp://\S+ has outrule 0.0.1, and this"
+        ):
+            calibrator().fit(data, client=client)
+    finally:
+        client.run(_set_version, outrule.__version__)
+
+
+def test_a_worker_without_room_is_named(client, data):
+    client.run(_limit_files, 1000, 0)
+    try:
+        words = r"on the worker tcp://\S+: .* cannot be written: "
+        with pytest.raises(outrule.DataError, match=words):
+            calibrator().fit(data, client=client)
+    finally:
+        client.run(_limit_files, -1, pieces.SMALL)
+    while any(client.processing().values()):
+        time.sleep(0.05)
+    assert kept(client) == 0  # neither what was made before nor what was made later
+
+
+def _limit_files(most, small):
+    import resource
+
+    pieces.SMALL = small
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, -1))
+
+
+def test_pieces_of_a_driver_that_is_gone_are_dropped(tmp_path):
+    folders = [tempfile.TemporaryDirectory(dir=tmp_path) for _ in range(2)]
+    for name, folder, age in (("gone", folders[0], 2), ("here", folders[1], 0)):
+        ours._kept[name, 0] = ours._Kept([], folder, time.monotonic() - age * ours.IDLE)
+    ours.drop_stale()
+    assert list(ours._kept) == [("here", 0)]
+    assert [path.name for path in tmp_path.iterdir()] == [Path(folders[1].name).name]
+    ours.forget("here")
 
 
 class Locked:

@@ -1,6 +1,7 @@
 """Fits on files one at a time are those on one table, to the last bit; and every refusal."""
 
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import partition_tables as tables
@@ -175,7 +176,7 @@ def test_the_scratch_folder_is_used_and_left_empty(tmp_path, monkeypatch):
 
     def spy(*args):
         result = make(*args)
-        seen.extend(scratch.rglob("*.npy"))
+        seen.extend(scratch.rglob("picks"))
         return result
 
     monkeypatch.setattr(recipes.Recipe, "make", spy)
@@ -188,6 +189,36 @@ def test_the_scratch_folder_is_used_and_left_empty(tmp_path, monkeypatch):
     with pytest.raises(outrule.DataError, match=r"GB are needed on disk, and .* 0.0 GB free"):
         fit("default", data)
     assert not [*scratch.iterdir()]
+
+
+@contextmanager
+def full_disk(room):
+    """As if the disk had no room for a file of more bytes, once more room was seen to be free."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_disk_that_is_full_is_said_with_the_file_and_nothing_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr("outrule.calibration.pieces.SMALL", 0)
+    folder, scratch = cut(tables.offers(), tmp_path / "in", 2), tmp_path / "scratch"
+    scratch.mkdir()
+    data = outrule.Partitions(folder, **COLUMNS, scratch=scratch)
+    calibrator = fit("default", data)
+    with full_disk(1000), pytest.raises(outrule.DataError, match=r"scratch/.* cannot be written: "):
+        fit("default", data)
+    later = cut(tables.offers(seed=2), tmp_path / "later", 2)
+    held_out = outrule.Partitions(later, **COLUMNS, scratch=scratch)
+    with full_disk(3000), pytest.raises(outrule.DataError, match=r"scratch/.* cannot be written: "):
+        outrule.certify(calibrator, held_out)
+    assert not [*scratch.iterdir()]
+    calibrator.set_params(epsilon=0.004, start=None)
+    with full_disk(1600), pytest.raises(outrule.DataError, match=r"checkpoint cannot be written: "):
+        calibrator.fit(data, checkpoint=tmp_path / "checkpoint")
 
 
 def test_items_that_the_sample_lacks_are_known_to_rules(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import outrule
 from outrule import theory
 from outrule.model.costs import COSTS
-from outrule.model.planning import instances_needed, plan
+from outrule.model.planning import MESSAGE, instances_needed, plan
 from test_cli import run
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "scale.json"
@@ -63,3 +63,12 @@ def test_the_command_projects_and_says_what_a_fit_needs():
     bad = run("plan", "--instances", 10, "--items", 10, "--rules", 1, "--epsilon", 7)
     assert bad.exit_code == 2
     assert "--epsilon must be a number" in bad.stderr
+
+
+def test_workers_share_decisions_and_rounds_and_the_driver_reads():
+    here, some, many = (plan(10**8, items=10, rules=100, workers=w) for w in (None, 4, 1000))
+    assert some.decide == pytest.approx(here.decide / 2)
+    assert some.round == pytest.approx(here.round / 2 + MESSAGE)
+    assert (many.read, many.start, many.decide) == (here.read, here.start, here.read)
+    result = run("plan", "--instances", 10**8, "--items", 10, "--rules", 100, "--workers", 4)
+    assert "4 workers: decide and a round take 2/4 of that" in result.stdout

@@ -1,7 +1,5 @@
 """Certificates on files one at a time are those on one table, to the last bit."""
 
-import dataclasses
-
 import numpy as np
 import partition_tables as tables
 import polars as pl
@@ -40,6 +38,19 @@ def test_any_cut_gives_the_certificate_of_one_table(case, tmp_path):
         found = outrule.certify(calibrator.set_params(n_jobs=n_jobs), data, **declared)
         assert found.to_json() == expected.to_json()
     outrule.verify(found, calibrator, whole)
+
+
+def test_segments_are_judged_as_on_one_table(tmp_path):
+    calibrator = fitted("best action")
+    folder = cut(tables.offers(seed=2), tmp_path / "in", 3)
+    data = outrule.Partitions(folder, **COLUMNS)
+    whole = outrule.Instances.from_table(stacked(folder), **COLUMNS)
+    by = outrule.Segments(["city", ("city", "rank")], 0.01, 5)  # rank is null in the last visit
+    expected = outrule.certify(calibrator, whole, segments=by)
+    assert len(expected.segments) > 5
+    assert outrule.certify(calibrator, data, segments=by).to_json() == expected.to_json()
+    with pytest.raises(outrule.DataError, match=r"'km' changes within the instance .*b00.parquet"):
+        outrule.certify(calibrator, data, segments=["km"])
 
 
 def test_large_decisions_are_summed_in_the_same_order(tmp_path):
@@ -86,20 +97,12 @@ def test_what_is_not_supported_is_refused_before_any_file_is_read(tmp_path):
     for name, value in given.items():
         with pytest.raises(outrule.ArgumentError, match=f"'{name}' argument of certify"):
             outrule.certify(calibrator, data, **{name: value})
-    with pytest.raises(outrule.ArgumentError, match="'segments' argument of certify"):
-        outrule.certify(calibrator, data, segments=["city"])
     logged = outrule.Partitions(tmp_path, **COLUMNS, propensity="propensity")
     with pytest.raises(outrule.DataError, match="logs that show only some outcomes"):
         outrule.certify(calibrator, logged)
     blind = outrule.Partitions(tmp_path, **COLUMNS | {"outcome": None})
     with pytest.raises(outrule.ArgumentError, match="'outcomes' argument of certify"):
         outrule.certify(calibrator, blind)
-    segmented = dataclasses.replace(
-        calibrator.model_,
-        settings=dataclasses.replace(calibrator.model_.settings, segments=("city",)),
-    )
-    with pytest.raises(outrule.ArgumentError, match="'segments' argument of certify"):
-        outrule.certify(segmented, data)
 
 
 def test_warnings_are_those_of_one_table(tmp_path):

@@ -293,3 +293,49 @@ def test_killed_at_any_moment_nothing_is_lost_or_counted_twice(folder, tmp_path)
         words = ("watch", folder / "model.json", tmp_path / f"{day}.csv", "--state", killed)
         assert run(*words, "--batch-key", day).exit_code in (0, 3)
     assert killed.read_bytes() == whole.read_bytes()
+
+
+def test_a_folder_has_the_batches_of_one_table(folder, tmp_path):
+    table, model = pl.read_csv(folder / "good.csv"), folder / "model.json"
+    table.write_parquet(tmp_path / "whole.parquet")
+    for name in ("days", "thirds"):
+        (tmp_path / name).mkdir()
+    table[:0].write_parquet(tmp_path / "thirds" / "0.parquet")
+    parts = table.group_by("day", maintain_order=True)
+    for number, (key, part) in enumerate(parts):
+        part.write_parquet(tmp_path / "days" / f"{key[0]}.parquet")
+        path = tmp_path / "thirds" / f"part-{2 - number % 3}.parquet"  # days in another order
+        both = part if not path.exists() else pl.concat([pl.read_parquet(path), part])
+        both.write_parquet(path)
+    by_day = ("--batch-column", "day")
+    states = []
+    for name, options in (("whole.parquet", by_day), ("days", ()), ("thirds", by_day)):
+        state = tmp_path / f"{name}.json"
+        result = run("watch", model, tmp_path / name, "--state", state, *options)
+        assert result.exit_code in (0, 3), result.stderr
+        states.append(json.loads(state.read_text()))
+    assert states[0] == states[1] == states[2]
+    assert len(states[0]["history"]) == 15
+    again = run("watch", model, tmp_path / "days", "--state", tmp_path / "days.json")
+    assert "15 of 15 batches are already counted" in again.stderr
+    numbered = run("watch", model, tmp_path / "thirds", "--state", tmp_path / "numbered.json")
+    assert numbered.exit_code in (0, 3), numbered.stderr
+    history = json.loads((tmp_path / "numbered.json").read_text())["history"]
+    assert [row[0] for row in history] == [1, 2, 3]
+
+
+def test_faults_of_a_folder_name_the_file_and_count_nothing(folder, tmp_path):
+    table = pl.read_csv(folder / "good.csv").sort("trip", maintain_order=True)
+    given = ("watch", folder / "model.json", tmp_path / "in", "--state", tmp_path / "state")
+    (tmp_path / "in").mkdir()
+    first, second = (tmp_path / "in" / f"{name}.parquet" for name in "ab")
+    table[:500].write_parquet(first)
+    table[500:].write_parquet(second)
+    assert refused(run(*given, "--batch-key", 3), "--batch-key is for one table")
+    assert refused(run(*given, "--batch-column", "week"), "the batch column 'week' is missing")
+    assert refused(run(*given, "--batch-column", "day"), f"is in {first} and in {second}: a batch")
+    table[500:].with_columns(pl.col("score") * 3).write_parquet(second)
+    assert refused(run(*given), f"of {second}, counting from 1")
+    second.write_bytes(second.read_bytes()[:-9])
+    assert refused(run(*given), f"{second} is not a valid Parquet file")
+    assert not (tmp_path / "state").exists()

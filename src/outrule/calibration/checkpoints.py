@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +36,8 @@ class Checkpoint:
             )
         self.tallies = [_read(line, path) for line in complete[1:]]
         if rest or not complete:
-            write_text(path, "".join(f"{line}\n" for line in complete or [head]))
+            with _named(path):
+                write_text(path, "".join(f"{line}\n" for line in complete or [head]))
 
     def take(self) -> Tally | None:
         """The next look, if it was made before."""
@@ -46,12 +49,20 @@ class Checkpoint:
     def add(self, tally: Tally) -> None:
         """Keep a new look; it is on disk when this returns."""
         row = [tally.sums.tolist(), tally.own, tally.own_marked, tally.squares]
-        with self.path.open("a", encoding="utf-8") as file:
+        with _named(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(row)}\n")
             file.flush()
             os.fsync(file.fileno())
         self.tallies.append(tally)
         self.position += 1
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
 def _read(line: str, path: Path) -> Tally:

@@ -36,6 +36,7 @@ from outrule.calibration.patches import (
     patch_columns,
 )
 from outrule.data.instances import Instances
+from outrule.data.scratch import spill
 from outrule.problems.contract import Layout, Problem
 from outrule.rules.decisions import compact
 from outrule.types import Floats, Integers
@@ -51,22 +52,25 @@ class Store:
 
     def __init__(self, folder: Path):
         self.folder, self.small = folder, dict[str, NDArray[Any]]()
+        # Here and not in the files: NumPy reads what it has written there by Python's parser, which
+        # fails at random on threads of Python 3.11.
+        self.kinds = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]()
         folder.mkdir(parents=True)
 
     def __setitem__(self, name: str, array: NDArray[Any]) -> None:
         if array.nbytes <= SMALL:
             self.small[name] = array
-            return
-        path = self.folder / f"{name}.npy"
-        if path.exists():  # it is never cut short, for it may be mapped
-            np.lib.format.open_memmap(path, "r+")[...] = array
+        elif name in self.kinds:  # it is never cut short, for it may be mapped
+            self[name][...] = array
         else:  # written, not mapped: a full disk is then an error and no crash
-            np.save(path, np.ascontiguousarray(array))
+            spill(self.folder / name, array)
+            self.kinds[name] = array.dtype, array.shape
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name in self.small:
             return self.small[name]
-        return np.asarray(np.lib.format.open_memmap(self.folder / f"{name}.npy", "r+"))
+        dtype, shape = self.kinds[name]
+        return np.asarray(np.memmap(self.folder / name, dtype, "r+", shape=shape))
 
 
 class Opening(NamedTuple):

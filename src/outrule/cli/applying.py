@@ -22,6 +22,7 @@ from outrule.cli.folders import Done, Fill, Filled, Job, Names, fill_folder
 from outrule.cli.screening import (
     ERRORS,
     ON_ERROR,
+    Answers,
     OnError,
     Work,
     answer,
@@ -30,7 +31,7 @@ from outrule.cli.screening import (
 )
 from outrule.cli.talking import say, waiting
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_folder
+from outrule.files import STANDARD, is_folder, local_path
 from outrule.words import count
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 TABLE = Annotated[
     str,
     typer.Argument(
-        help='One row per item; "-" reads standard input. Or a folder of Parquet files.'
+        help='One row per item, or per instance with lists of items; "-" reads standard input. '
+        "Or a folder of Parquet files."
     ),
 ]
 FILE = Annotated[
@@ -148,8 +150,7 @@ def decide(
         if explorer is not None:
             filled = explorer.propensities(found).add_to(filled, PROPENSITY)
             costs.append(explorer.cost)
-        chosen = filled.filter(filled[column])
-        return Filled(chosen if only else filled, found, filled.height, chosen.height)
+        return _decided(filled, found, column, only)
 
     names = Names((column,) if explore is None else (column, PROPENSITY), overwrite)
     how = {"command": "decide", "column": column, "only": only}
@@ -161,8 +162,22 @@ def decide(
     if costs:
         cost = sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
         say(f"exploring is expected to cost {cost:.4g} per instance", err=True)
-    numbers = f"{done.chosen:,} of {count(done.rows, 'row')} chosen"
+    numbers = f"{done.chosen:,} of {count(done.rows, 'item')} chosen"
     _say_done(done, output, f"{count(done.instances, 'instance')}, {numbers}")
+
+
+def _decided(filled: pl.DataFrame, found: Answers, column: str, only: bool) -> Filled:
+    """The table to write, and how many rows it chose, or items of its lists."""
+    from outrule.data.nesting import is_nested
+
+    marks = filled[column].alias("")
+    if not is_nested(marks):
+        chosen = filled.filter(marks)
+        return Filled(chosen if only else filled, found, filled.height, chosen.height)
+    if only:
+        raise DataError("--only is for tables with one row per item: this one has lists of items.")
+    flat = marks.explode()
+    return Filled(filled, found, len(flat), int(flat.sum()))
 
 
 def _optimisers(opened: Opened) -> tuple[Work, Work]:
@@ -178,6 +193,7 @@ def _fill_all(job: Job, fill: Fill) -> Done:
     """Fill a folder, or one table, and write it."""
     from outrule.data.table_files import write_table
 
+    job = job._replace(source=local_path(job.source), output=local_path(job.output))
     if is_folder(job.source):
         return fill_folder(job, fill)
     inputs = (job.model, job.source)

@@ -1,32 +1,105 @@
-"""The batches of a table: one, or as many as a column says."""
+"""The batches of a table: one, or as many as a column says; of a folder, one in every file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrule.cli.files import read_as_trained
 from outrule.errors import DataError
+from outrule.files import is_folder
 
 if TYPE_CHECKING:
     import polars as pl
 
     from outrule import Instances
+    from outrule.data.partitions import File
     from outrule.model.model import Model
 
 Batch = tuple[Any, "Instances", Any]  # key, instances, and outcomes in the order of the rows
 
 
 def read_batches(model: Model, table: str, key: str | None, column: str | None) -> Iterator[Batch]:
-    """The batches of a table in the order of their keys; outcomes that are null are NaN."""
+    """The batches of a table or folder in the order of their keys; null outcomes are NaN."""
+    if is_folder(table):
+        if key is not None:
+            raise DataError("--batch-key is for one table: a folder has a batch in every file.")
+        return _batches_of_files(model, table, column)
+    return _batches(model, table, key, column)
+
+
+def _batches_of_files(model: Model, folder: str, column: str | None) -> Iterator[Batch]:
+    """A batch of every file, or those that a column says, of which each is whole in one file."""
+    from outrule.data.partitions import check_schemas, count_instances, find_files, naming
+    from outrule.watching.keys import in_order
+
+    files, names = find_files(folder), model.columns
+    assert names is not None
+    schema = check_schemas(files)
+    if names.instance in schema:  # else the first file says what is missing
+        counts = count_instances(files, names.instance)
+        files = [file for file, n in zip(files, counts, strict=True) if n]
+    if column is None:
+        keys = _keys_of_names(files)
+        for key in in_order(keys) if keys else [None] * len(files):
+            file = keys[key] if keys else files.pop(0)
+            with naming(file):
+                yield from _batches(model, str(file.path), key, None)
+        return
+    owners, opened, batches = _owners(files, column), None, dict[Any, Batch]()
+    for key in in_order(owners):
+        with naming(owners[key]):
+            if owners[key] is not opened:
+                opened = owners[key]
+                found = _batches(model, str(opened.path), None, column)
+                batches = {batch[0]: batch for batch in found}
+        yield batches[key]
+
+
+def _keys_of_names(files: list[File]) -> dict[Any, File]:
+    """The files by the keys that their names are, such as 2026-11-16.parquet; empty if not all."""
+    from outrule.watching.keys import as_key
+
+    try:
+        keys = {as_key(Path(file.name).stem): file for file in files}
+    except DataError:
+        return {}
+    return keys if len(keys) == len(files) else {}
+
+
+def _owners(files: list[File], column: str) -> dict[Any, File]:
+    """The file of every batch."""
+    from outrule.data.origin import missing
+    from outrule.data.table_files import parquet_schema, read_columns
+    from outrule.watching.keys import as_key
+
+    owners: dict[Any, File] = {}
+    known = list(parquet_schema(files[0].path))
+    if column not in known:
+        raise DataError(f"the batch {missing(column, known)}")
+    for file in files:
+        for value in read_columns(file.path, [column])[column].alias("").drop_nulls().unique():
+            other = owners.setdefault(key := as_key(value), file)
+            if other is not file:
+                raise DataError(
+                    f"batch {key} is in {other.path} and in {file.path}: a batch must be whole in "
+                    "one file."
+                )
+    return owners
+
+
+def _batches(model: Model, table: str, key: Any, column: str | None) -> Iterator[Batch]:
+    """Those of one table."""
     import numpy as np
 
+    from outrule.data.nesting import unnest
     from outrule.data.table_files import read_table
     from outrule.data.tables import without
 
     frame, names = read_table(table), model.columns
     assert names is not None
-    outcome = _outcome(frame, names.outcome)
+    outcome = _outcome(unnest(frame, names).frame, names.outcome)
     kept = without(frame, *names.hidden)
     instances = read_as_trained(model, kept, names.before_decision())
     if column is None:

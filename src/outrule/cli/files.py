@@ -15,12 +15,13 @@ import typer
 
 from outrule.cli.talking import printable, say
 from outrule.errors import DataError
-from outrule.files import STANDARD, follow_links, is_special, open_output
+from outrule.files import STANDARD, follow_links, is_address, is_special, open_output
 
 if TYPE_CHECKING:
     import polars as pl
 
     from outrule import Instances
+    from outrule.data.addresses import Place
     from outrule.data.origin import ColumnNames
     from outrule.data.table_files import TableFile
     from outrule.model.model import Model
@@ -61,6 +62,10 @@ def check_output(
     if STANDARD in inputs and sys.stdin is None:
         raise DataError("standard input is closed: name a file.")
     if output is None or output == STANDARD or is_special(output):
+        return
+    if is_address(output):
+        if not is_table:
+            raise DataError(f"{output} is an address, where only tables are written: name a file.")
         return
     path = Path(output)
     if path.is_dir():
@@ -240,6 +245,7 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
     import polars as pl
 
     from outrule.calibration.piecewise import POOLED
+    from outrule.data.nesting import inner_type, is_nested
     from outrule.rules.rules import Fixed, Multiplier
 
     known: list[object] = [item for item in model.isotonic.curves if item is not POOLED]
@@ -249,20 +255,22 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
         elif isinstance(rule, Fixed):
             known.append(rule.item)
     column, trained_text = frame[name], all(isinstance(item, str) for item in known)
-    if known and trained_text and column.dtype.is_integer():
-        return frame.with_columns(column.cast(pl.String))  # a Series: its name is no pattern
-    is_text = column.dtype in (pl.String, pl.Categorical, pl.Enum)
+    dtype = inner_type(column)
+    if known and trained_text and dtype.is_integer():
+        text = pl.List(pl.String) if is_nested(column) else pl.String
+        return frame.with_columns(column.cast(text))  # a Series: its name is no pattern
+    is_text = dtype in (pl.String, pl.Categorical, pl.Enum)
     if known and is_text != trained_text and column.null_count() < len(column):
         number = isinstance(known[0], int | float)
         words = "text" if trained_text else "numbers" if number else f"{type(known[0]).__name__}s"
         raise DataError(
-            f"the item column {name!r} holds {column.dtype}, but held {words} when the model was "
+            f"the item column {name!r} holds {dtype}, but held {words} when the model was "
             "fitted, so that no item would be recognised. Write the items as in training."
         )
     return frame
 
 
-def check_item_type(model: Model, path: Path) -> None:
+def check_item_type(model: Model, path: Place) -> None:
     """Raise for a Parquet file whose items are of another type than in training."""
     from outrule.data.table_files import parquet_schema, read_columns
 

@@ -7,7 +7,7 @@ input and options), so a run that was stopped goes on where it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,11 +15,12 @@ from outrule.cli.files import Opened, check_output, open_key, open_model, open_t
 from outrule.cli.screening import Answers, OnError, write_errors
 from outrule.cli.talking import printable, say
 from outrule.errors import DataError
-from outrule.files import STANDARD
+from outrule.files import STANDARD, is_address
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from outrule.data.addresses import Place
     from outrule.data.partitions import File
     from outrule.model.model import Model
 
@@ -94,6 +95,7 @@ class Names(NamedTuple):
 
 def fill_folder(job: Job, fill: Fill) -> Done:
     """Fill every file of a folder that is not done, after all of them were looked at."""
+    from outrule.data.addresses import place_of
     from outrule.data.partitions import check_schemas, count_instances, find_files, n_files
     from outrule.model.codec import fingerprint
     from outrule.model.model import unseen_words
@@ -112,7 +114,7 @@ def fill_folder(job: Job, fill: Fill) -> Done:
     label = {"model": fingerprint(fitted), "on_error": job.on_error.value, **job.how}
     total, kept, unseen = Done(0, 0, 0), 0, dict[Any, None]()
     for number, file in enumerate(files):
-        target = Path(job.output) / file.name
+        target = place_of(f"{job.output.rstrip('/')}/{file.name}")
         done, new = _fill_file(file, target, fitted, fill, label, job.on_error)
         unseen |= dict.fromkeys(new or ())
         kept += new is None
@@ -126,10 +128,11 @@ def fill_folder(job: Job, fill: Fill) -> Done:
 
 
 def _fill_file(
-    file: File, target: Path, model: Model, fill: Fill, label: dict[str, Any], on_error: OnError
+    file: File, target: Place, model: Model, fill: Fill, label: dict[str, Any], on_error: OnError
 ) -> tuple[Done, list[Any] | None]:
     """What was answered, and the items training did not have; None for those: it was done."""
-    from outrule.data.partitions import fingerprint_file
+    from outrule.data.addresses import place_of
+    from outrule.data.partitions import fingerprint_file, stamp_of
     from outrule.data.table_files import parquet_notes, write_table
 
     made_from = json.dumps({**label, "input": fingerprint_file(file.path)}, sort_keys=True)
@@ -137,23 +140,23 @@ def _fill_file(
         notes = parquet_notes(target)
         if notes.get(MADE_FROM) == made_from:
             return Done(*json.loads(notes[COUNTS])), None
-    before = file.path.stat()
+    before = stamp_of(file)
     try:
         opened = open_tables(model, str(file.path), outcome=False)
         filled = fill(opened) if opened.frame.height else _empty(opened, label)
     except DataError as error:
         words = str(error)
         raise DataError(words if str(file.path) in words else f"{file.path}: {words}") from None
-    after = file.path.stat()
-    if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
+    if stamp_of(file) != before:
         raise DataError(f"{file.path} has changed while it was read: run the command again.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    listed = target.with_name(f"{target.name}.errors.csv")
+    if isinstance(target, Path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    listed = place_of(f"{target}.errors.csv")
     listed.unlink(missing_ok=True)
     if on_error is not OnError.STOP and filled.found.faults:
         write_errors(filled.found, opened, str(listed))
     notes = {MADE_FROM: made_from, COUNTS: json.dumps(filled.done[:3])}
-    write_table(filled.frame, target, notes)
+    write_table(filled.frame, str(target), notes)
     return filled.done, [name for one in filled.found.instances for name in model.unseen_items(one)]
 
 
@@ -161,38 +164,65 @@ def _empty(opened: Opened, label: dict[str, Any]) -> Filled:
     """A partition without rows stays one, with the columns that the others get."""
     import polars as pl
 
-    dtype = pl.Float64 if label["command"] == "predict" else pl.Boolean
-    added = [pl.Series(label["column"], [], dtype=dtype)]
+    from outrule.data.nesting import is_nested
+
+    names = {label["column"]: pl.Float64 if label["command"] == "predict" else pl.Boolean}
     if "explore" in label:
-        added.append(pl.Series("propensity", [], dtype=pl.Float64))
+        names["propensity"] = pl.Float64
+    prediction = opened.names.prediction
+    nested = prediction in opened.frame.columns and is_nested(opened.frame[prediction])
+    added = [pl.Series(n, [], pl.List(dtype) if nested else dtype) for n, dtype in names.items()]
     return Filled(opened.table.frame.with_columns(added), Answers())
 
 
 def _check_target(files: Sequence[File], source: str, output: str) -> None:
     """Raise for an output that is no folder, holds other tables, or is among the inputs."""
-    from outrule.data.table_files import parquet_notes
-
+    if is_address(output):
+        _check_address(files, source, output)
+        return
     folder = Path(output)
     if output == STANDARD or (folder.exists() and not folder.is_dir()):
         raise DataError(f"{source} is a folder of files, so -o must name a folder. Got {output}.")
     if not folder.exists():
         check_output(output, ())
     wanted = {folder / file.name for file in files}
-    inputs = {file.path.resolve() for file in files}
-    roots = {Path(str(file.path).removesuffix(file.name)).resolve() for file in files}
+    local = {file.path: file.name for file in files if isinstance(file.path, Path)}
+    inputs = {path.resolve() for path in local}
+    roots = {Path(str(path).removesuffix(name)).resolve() for path, name in local.items()}
     if inputs & {path.resolve() for path in wanted} or folder.resolve() in roots:
         raise DataError(f"{output} is an input of this command: choose another folder for -o.")
-    if any(root in folder.resolve().parents for root in roots) and Path(source).is_dir():
+    inside = any(root in folder.resolve().parents for root in roots)
+    if inside and Path(source).is_dir():
         raise DataError(f"{output} is inside {source}, whose files are read: choose another one.")
     for path in sorted(folder.rglob("*.parquet")) if folder.exists() else ():
-        if any(part[0] in "._" for part in path.relative_to(folder).parts):
-            continue
-        if path not in wanted:
-            raise DataError(
-                f"{path} belongs to no file of {source}: whoever reads {output} would take it for "
-                "a result. Remove it, or choose another folder."
-            )
-        if MADE_FROM not in parquet_notes(path):
-            raise DataError(
-                f"{path} was not written by this command: remove it, or choose another folder."
-            )
+        if not any(part[0] in "._" for part in path.relative_to(folder).parts):
+            _check_result(path, wanted, source, output)
+
+
+def _check_address(files: Sequence[File], source: str, output: str) -> None:
+    """The same for an output at an address."""
+    from outrule.data.addresses import Address, list_addresses
+
+    folder = f"{output.rstrip('/')}/"
+    if any(folder.startswith(str(one.path).removesuffix(one.name)) for one in files):
+        raise DataError(f"{output} is inside {source}, whose files are read: choose another one.")
+    wanted = {Address(f"{folder}{file.name}") for file in files}
+    for name in list_addresses(output)[1]:
+        hidden = any(part[0] in "._" for part in name.split("/"))
+        if name.endswith(".parquet") and not hidden:
+            _check_result(Address(f"{folder}{name}"), wanted, source, output)
+
+
+def _check_result(path: Place, wanted: Collection[Place], source: str, output: str) -> None:
+    """Raise for a file in the output folder that is not a result of this command."""
+    from outrule.data.table_files import parquet_notes
+
+    if path not in wanted:
+        raise DataError(
+            f"{path} belongs to no file of {source}: whoever reads {output} would take it for "
+            "a result. Remove it, or choose another folder."
+        )
+    if MADE_FROM not in parquet_notes(path):
+        raise DataError(
+            f"{path} was not written by this command: remove it, or choose another folder."
+        )

@@ -248,6 +248,7 @@ def _certify_folder(
     import warnings
 
     from outrule.data.partitions import Partitions, naming
+    from outrule.data.table_files import parquet_schema
     from outrule.proof import certificate
 
     if len(tables) > 1 or previous is not None:
@@ -256,8 +257,9 @@ def _certify_folder(
     assert fitted.columns is not None
     names = asdict(fitted.columns)
     data = Partitions(tables[0], value_range=fitted.value_range, scratch=scratch, **names)
-    with naming(data.files[0]):
-        check_item_type(fitted, data.files[0].path)
+    first = data.files[0]
+    with naming(first):
+        check_item_type(fitted, first.path)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = certificate.certify(
@@ -265,7 +267,7 @@ def _certify_folder(
             data,
             confidence=asked.confidence,
             max_weight=asked.max_weight,
-            segments=asked.segments_in((), fitted),
+            segments=asked.segments_in(list(parquet_schema(first.path)), fitted),
         )
     for one in said:
         say(f"Warning: {printable(str(one.message))}", err=True)

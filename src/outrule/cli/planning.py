@@ -21,18 +21,21 @@ def plan(
     ] = 0.01,
     k: Annotated[int, typer.Option("--k", min=1, help="Most items that a decision takes.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of the loop.")] = 100,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Of a Dask cluster, with one core each.")
+    ] = None,
 ) -> None:
     """Say how many instances a fit needs, and what it costs.
 
     Time, memory and disk of `outrule fit` and `outrule predict` on folders, for your number of
-    instances and for 10^7, 10^8 and 10^9: measured costs on two cores, times the sizes. The loop
-    and predictions take less on more cores, and on a cluster.
+    instances and for 10^7, 10^8 and 10^9: measured costs on two cores, times the sizes. Workers of
+    a cluster share the decisions of rules and the rounds.
 
     \b
     outrule plan --instances 20000000 --items 10 --rules 100 --epsilon 0.01
     """
     from outrule.model.costs import COSTS
-    from outrule.model.planning import instances_needed, plan as plan_for
+    from outrule.model.planning import CORES, MESSAGE, instances_needed, plan as plan_for
     from outrule.model.recipes import PER_INSTANCE, PER_ROW
 
     needed = instances_needed(k=k, epsilon=epsilon, rules=rules)
@@ -48,7 +51,7 @@ def plan(
     say("Billions of rows are for predict and decide, and rarely for fit.")
     rows = []
     for n in sorted({instances, *SIZES}):
-        one = plan_for(n, items=items, rules=rules, k=k)
+        one = plan_for(n, items=items, rules=rules, k=k, workers=workers)
         phases = (one.read, one.start, one.decide, one.round)
         times = [_time(seconds) for seconds in (*phases, one.fit(rounds), one.predict)]
         sizes = [f"{one.memory / 1e9:,.1f} GB", f"{one.disk / 1e9:,.0f} GB"]
@@ -64,6 +67,11 @@ def plan(
         f"bytes: memory = {cost['memory']} + {cost['memory_row']} rows of the sample; disk = "
         f"{PER_ROW} rows + ({PER_INSTANCE} + rules k) instances"
     )
+    if workers is not None:
+        say(
+            f"{count(workers, 'worker')}: decide and a round take {CORES}/{workers} of that; decide "
+            f"at least as long as read, and a round {MESSAGE:g} s more; all workers share the disk"
+        )
 
 
 def _time(seconds: float) -> str:

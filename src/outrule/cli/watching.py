@@ -26,7 +26,9 @@ HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730, "year": 8760}
 RUN_LENGTH = 7300
 TABLE = Annotated[
     str | None,
-    typer.Argument(help='New rows with outcomes, matured; "-" reads standard input.'),
+    typer.Argument(
+        help='New rows with outcomes, matured; "-" reads standard input. Or a folder of Parquet.'
+    ),
 ]
 STATE = Annotated[
     str, typer.Option(metavar="FILE", help="What the watch remembers; made by the first batch.")
@@ -88,6 +90,13 @@ def watch(
     outrule watch model.json yesterday.csv --state watch.json --batch-key 2026-11-16
     outrule watch model.json year.parquet --state watch.json --batch-column day -o watch.html
     outrule watch model.json --state watch.json --acknowledge
+
+    Of a folder (or a quoted pattern) of Parquet files, every file is a batch, in the order of their
+    names; files that are named by keys, such as 2026-11-16.parquet, have these. With --batch-column
+    a file may have many batches, each of them whole.
+
+    \b
+    outrule watch model.json decided/ --state watch.json
 
     \b
     exit code 0: kept, there is no alarm, and the batches so far show it

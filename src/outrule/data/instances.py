@@ -136,6 +136,11 @@ class Instances:
     ) -> Instances:
         """Instances from a table with one row per item; arguments name its columns.
 
+        A table with one row per instance may hold its items in lists, as tables of Spark, BigQuery
+        and Snowflake do: where the predictions are lists, all lists of a row have one entry per
+        item, and other columns have one value per instance. What ``predict`` and ``decide`` give
+        back are then lists too, one per row.
+
         Names are compared as text, so that ``instance=0`` finds the column 0 of a pandas frame.
 
         Parameters
@@ -333,7 +338,7 @@ class Instances:
 
     def faults(self, bad: Integers, words: str) -> dict[int, str]:
         """What is wrong with some instances, by the first row of each; nothing for arrays."""
-        rows = self.origin.rows if isinstance(self.origin, TableOrigin) else ()
+        rows = self.origin.given_rows if isinstance(self.origin, TableOrigin) else ()
         return {int(rows[self.offsets[i]]): words for i in bad} if len(rows) else {}
 
     def name_items(self, flat: Integers) -> str:
@@ -342,7 +347,8 @@ class Instances:
             return "no item"
         names = self.names_of_items
         if self.item is None or names is None:
-            return f"rows {self.origin.rows[flat].tolist()}"  # type: ignore[attr-defined] # a table
+            rows = self.origin.given_rows[flat]  # type: ignore[attr-defined] # a table
+            return f"rows {np.unique(rows).tolist()}"
         return f"items {[names[code] for code in self.item[flat].tolist()]}"
 
     def take(self, chosen: Integers) -> Instances:

@@ -77,7 +77,7 @@ def fault(
 ) -> DataError:
     """The error for items at flat positions: what is wrong, where first, the rest; has all rows."""
     say = what if callable(what) else lambda _: what
-    rows = origin.rows[flat].tolist() if isinstance(origin, TableOrigin) else []
+    rows = origin.given_rows[flat].tolist() if isinstance(origin, TableOrigin) else []
     faults = {row: say(i) for row, i in zip(rows, flat.tolist(), strict=False)}
     first = int(flat[0])
     return DataError(f"{say(first)} at {place(origin, offsets, first)}{rest}", faults)
@@ -205,22 +205,30 @@ class ColumnNames:
 
 @dataclass(frozen=True, eq=False)
 class TableOrigin(Origin):
-    """A table with one row per item."""
+    """A table with one row per item, or with lists of items in one row per instance."""
 
     frame: Any  # Polars, rows in flat order, without the outcome
-    rows: Integers  # the caller's row of every flat item
+    rows: Integers  # the row of every flat item, in a table with one row per item
     labels: Any  # the name of every instance, a Polars series
     names: ColumnNames
     library: str
     index: Any = None  # of a pandas frame, whole
+    owners: Integers | None = None  # of a nested table: the caller's row of every row
+
+    @property
+    def given_rows(self) -> Integers:
+        """The caller's row of every flat item."""
+        return self.rows if self.owners is None else self.owners[self.rows]
 
     def restore(self, flat: NDArray[Any], fill: Any) -> Any:
         order = np.argsort(self.rows, kind="stable")
-        column = flat[order]
+        column, rows = flat[order], self.given_rows[order]
+        if self.owners is not None:
+            return self._nested(column, rows)
         if self.library == "pandas":
             import pandas as pd
 
-            return pd.Series(column, index=self.index.take(self.rows[order]))
+            return pd.Series(column, index=self.index.take(rows))
         if self.library == "pyarrow":
             import pyarrow as pa
 
@@ -228,6 +236,20 @@ class TableOrigin(Origin):
         import polars as pl
 
         return pl.Series(column)
+
+    def _nested(self, column: NDArray[Any], rows: Integers) -> Any:
+        """A list for every row of a nested table."""
+        import polars as pl
+
+        from outrule.data.nesting import nest  # loads Polars, which arrays do not need
+
+        lists = nest(pl.Series(column), rows)
+        if self.library == "pandas":
+            import pandas as pd
+
+            entries = [one.to_numpy() for one in lists]
+            return pd.Series(entries, index=self.index.take(np.unique(rows)), dtype=object)
+        return lists.to_arrow() if self.library == "pyarrow" else lists
 
     def spread(self, flat: NDArray[Any]) -> NDArray[Any]:
         return flat
@@ -239,6 +261,8 @@ class TableOrigin(Origin):
 
     def flatten(self, column: Any) -> NDArray[Any]:
         array = np.asarray(column)
+        if self.owners is not None and array.dtype == object:
+            array = np.concatenate(array)  # of lists
         if array.shape != self.rows.shape:
             raise DataError(
                 f"got a column of shape {array.shape}. It must have shape {self.rows.shape}."
@@ -271,4 +295,6 @@ class TableOrigin(Origin):
 
     def where(self, instance: int, position: int | None, flat: int) -> str:
         name = f"instance {self.labels[instance]!r}"
-        return name if position is None else f"{name}, row {int(self.rows[flat])} of the table"
+        return (
+            name if position is None else f"{name}, row {int(self.given_rows[flat])} of the table"
+        )

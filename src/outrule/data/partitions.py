@@ -13,31 +13,36 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from outrule import threads
+from outrule.data.addresses import Address, Place, list_addresses, place_of
 from outrule.data.checks import check_range
 from outrule.data.instances import Instances
+from outrule.data.nesting import unnest
 from outrule.data.origin import ColumnNames
+from outrule.data.scratch import spill
 from outrule.data.sketch import mix
 from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.files import WILDCARDS
+from outrule.files import WILDCARDS, is_address, local_path
 from outrule.types import Integers
 from outrule.words import count
 
 BUCKETS = 64  # files of hashes, each small enough to sort
 BLOCK = 1 << 22  # bytes that are hashed at a time
 
+Stamp = tuple[Any, ...]
+
 
 class File(NamedTuple):
     """A partition: where it is, and its name below the folder that was given."""
 
-    path: Path
+    path: Place
     name: str
 
 
@@ -54,8 +59,9 @@ class Partitions:
     Parameters
     ----------
     source : a folder, a pattern such as ``"logs/*.parquet"``, or a sequence of paths
-        Of a folder, with its subfolders; files in the order of their names. All have the same
-        columns, and the rows of an instance are in one file.
+        Each may be an address that fsspec knows, such as ``"s3://bucket/folder"``. Of a folder,
+        with its subfolders; files in the order of their names. All have the same columns, and the
+        rows of an instance are in one file.
     instance, prediction, ..., value_range : as for ``Instances.from_table``
     sample : int
         The most instances that the start and isotonic regression are fitted on.
@@ -114,7 +120,7 @@ class Partitions:
         if isinstance(source, str | PathLike):
             files = find_files(source)
         else:
-            files = [File(Path(path), str(path)) for path in source]
+            files = [File(place_of(path), str(path)) for path in source]
             if not files:
                 raise refuse_argument((), "source", "Partitions", "a folder, a pattern, or paths")
         check_number(sample, "sample", "Partitions", 2, low_open=False, integer=True)
@@ -131,10 +137,10 @@ class Partitions:
             object.__setattr__(self, name, value)
 
     def read(self, file: File, order: Sequence[str]) -> tuple[Instances, pl.DataFrame]:
-        """The instances of one file, and its table with the columns in this order."""
-        frame = open_table(file.path).frame[list(order)]
+        """The instances of one file, and its table by items with the columns in this order."""
+        frame = open_table(str(file.path)).frame[list(order)]
         with naming(file):
-            return self.instances(frame), frame
+            return self.instances(frame), unnest(frame, self.columns).frame
 
     @contextmanager
     def room(self, needed: float) -> Iterator[Path]:
@@ -191,25 +197,38 @@ def find_files(source: str | PathLike[str]) -> list[File]:
 
     Files and folders whose names begin with ``.`` or ``_`` are not data, as for Spark and Dask.
     """
-    path = Path(source)
+    found = []
+    for place, name in sorted(_list_files(source), key=lambda one: str(one[1])):
+        kind = EXTENSIONS.get(name.suffix.lower())
+        if kind is None or any(part[0] in "._" for part in name.parts):
+            continue
+        if kind is not Kind.PARQUET:
+            raise DataError(
+                f"{place} is not Parquet: in folders and patterns only Parquet files are "
+                "supported. Convert it, or move it elsewhere."
+            )
+        found.append(File(place, str(name)))
+    if not found:
+        raise DataError(f"{source} has no Parquet files (*.parquet).")
+    return found
+
+
+def _list_files(source: str | PathLike[str]) -> Iterator[tuple[Place, PurePath]]:
+    """All files of a folder or pattern, here or at an address, and their names below it."""
+    if is_address(source):
+        try:
+            address, names = list_addresses(str(source))
+        except OSError as error:
+            raise DataError(f"{source} cannot be read: {error.strerror}.") from None
+        yield from ((Address(f"{address}/{name}"), PurePosixPath(name)) for name in names)
+        return
+    path = Path(local_path(source))
     if path.is_dir():
         root, pattern = path, "**/*"
     else:
         depth = next(i for i, part in enumerate(path.parts) if any(c in part for c in WILDCARDS))
         root, pattern = Path(*path.parts[:depth]), str(Path(*path.parts[depth:]))
-    names = [one.relative_to(root) for one in root.glob(pattern)]
-    visible = [name for name in names if not any(part[0] in "._" for part in name.parts)]
-    kinds = {name: EXTENSIONS.get(name.suffix.lower()) for name in visible}
-    for name in sorted(visible):
-        if kinds[name] not in (None, Kind.PARQUET):
-            raise DataError(
-                f"{root / name} is not Parquet: in folders and patterns only Parquet files are "
-                "supported. Convert it, or move it elsewhere."
-            )
-    found = sorted(str(name) for name in visible if kinds[name] and not (root / name).is_dir())
-    if not found:
-        raise DataError(f"{source} has no Parquet files (*.parquet).")
-    return [File(root / name, name) for name in found]
+    yield from ((one, one.relative_to(root)) for one in root.glob(pattern) if not one.is_dir())
 
 
 def check_schemas(files: Sequence[File]) -> dict[str, Any]:
@@ -245,8 +264,7 @@ def count_instances(files: Sequence[File], column: str) -> Integers:
             counts[number] = len(hashes)
             ends = np.searchsorted(hashes >> np.uint64(58), np.arange(1, BUCKETS))
             for bucket, part in zip(buckets, np.split(hashes, ends), strict=True):
-                with bucket.open("ab") as target:
-                    part.tofile(target)
+                spill(bucket, part)
         twice = []
         for bucket in buckets:
             hashes = np.sort(np.fromfile(bucket, dtype=np.uint64))
@@ -269,7 +287,7 @@ def _names(file: File, column: str) -> pl.Series:
 
 def _check_names(files: Sequence[File], column: str, suspects: Any) -> None:
     """Names whose hashes are in two files: the same name, or by chance."""
-    owners: dict[Any, Path] = {}
+    owners: dict[Any, Place] = {}
     for file in files:
         names = _names(file, column)
         for name in names.filter(pl.Series(np.isin(names.hash().to_numpy(), suspects))).to_list():
@@ -281,10 +299,24 @@ def _check_names(files: Sequence[File], column: str, suspects: Any) -> None:
             owners[name] = file.path
 
 
-def fingerprint_file(path: Path) -> str:
+def stamp_of(file: File) -> Stamp:
+    """By what a change of a file is noticed."""
+    try:
+        if isinstance(file.path, Address):
+            return file.path.stamp()
+        found = file.path.stat()
+    except OSError as error:
+        raise DataError(f"{file.path} cannot be read: {error.strerror}.") from None
+    return found.st_size, found.st_mtime_ns
+
+
+def fingerprint_file(path: Place) -> str:
     """SHA-256 of a file's content."""
     digest = hashlib.sha256()
     try:
+        if isinstance(path, Address):
+            digest.update(path.read_bytes())
+            return digest.hexdigest()
         with path.open("rb") as file:
             while block := file.read(BLOCK):
                 digest.update(block)

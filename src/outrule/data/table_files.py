@@ -19,9 +19,10 @@ from typing import IO
 
 import polars as pl
 
+from outrule.data.addresses import Address, Place
 from outrule.data.table_sizes import FAULTS, arrow_bytes, check_memory, parquet_bytes
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_special, open_output
+from outrule.files import STANDARD, is_address, is_special, local_path, open_output
 from outrule.words import count
 
 
@@ -110,6 +111,9 @@ def open_table(path: str | PathLike[str], identifiers: Collection[str] = ()) -> 
         if is_special(path):
             kind = EXTENSIONS.get(_extension(path))
             return _parse(Path(path).read_bytes(), kind, name, identifiers)
+        if is_address(path):
+            return _parse(Address(str(path)).read_bytes(), table_kind(path), name, identifiers)
+        path = local_path(path)
         with Path(path).open("rb") as file:
             kind = table_kind(path)
             if kind is not Kind.PARQUET:
@@ -143,32 +147,40 @@ def stack(tables: Sequence[TableFile], instance: str) -> TableFile:
     return TableFile(" and ".join(table.name for table in tables), frame, parts=tables)
 
 
-def parquet_schema(path: Path) -> dict[str, pl.DataType]:
+def parquet_schema(path: Place) -> dict[str, pl.DataType]:
     """The columns of a Parquet file and their types, from its end alone."""
-    with _named_faults(str(path)):
-        return dict(pl.read_parquet_schema(path))
+    with _source(path, only_end=True) as source:
+        return dict(pl.read_parquet_schema(source))
 
 
-def parquet_notes(path: Path) -> dict[str, str]:
+def parquet_notes(path: Place) -> dict[str, str]:
     """What was written into a Parquet file beside its table."""
-    with _named_faults(str(path)):
-        return pl.read_parquet_metadata(path)
+    with _source(path, only_end=True) as source:
+        return pl.read_parquet_metadata(source)
 
 
-def read_columns(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+def read_columns(path: Place, columns: Sequence[str]) -> pl.DataFrame:
     """Some columns of a Parquet file."""
-    with _named_faults(str(path)):
-        return pl.read_parquet(path, columns=list(columns), glob=False, hive_partitioning=False)
+    with _source(path) as source:
+        return pl.read_parquet(source, columns=list(columns), glob=False, hive_partitioning=False)
 
 
 @contextmanager
-def _named_faults(name: str) -> Iterator[None]:
-    """Errors about a Parquet file that is missing or damaged, with its name."""
+def _source(path: Place, *, only_end: bool = False) -> Iterator[Path | bytes]:
+    """What Polars reads; errors about a Parquet file that is missing or damaged have its name."""
+    name = str(path)
     try:
-        with Path(name).open("rb") as file:
-            _check_start(file.read(8), Kind.PARQUET, name)
+        source: Path | bytes
+        if isinstance(path, Path):
+            source = path
+            with path.open("rb") as file:
+                start = file.read(8)
+        else:
+            source = path.read_end() if only_end else path.read_bytes()
+            start = source[:8]
+        _check_start(start, Kind.PARQUET, name)
         with _quiet_panics():
-            yield
+            yield source
     except OSError as error:
         raise DataError(f"{name} cannot be read: {_reason(error)}.") from None
     except POLARS_ERRORS as error:
@@ -187,7 +199,7 @@ def write_table(
     written into a Parquet file beside the table.
     """
     kind = output_kind(path)
-    with open_output(path) as file:
+    with _open_address(str(path)) if is_address(path) else open_output(path) as file:
         try:
             with _quiet_panics():
                 _write(frame, file, kind, notes)
@@ -195,6 +207,17 @@ def write_table(
             number = OS_ERROR.search(str(error))
             code = int(number[1]) if number else getattr(error, "errno", None) or 0
             raise OSError(code, _reason(error)) from None
+
+
+@contextmanager
+def _open_address(url: str) -> Iterator[IO[bytes]]:
+    """What is written to it is written to the address at the end."""
+    file = io.BytesIO()
+    try:
+        yield file
+        Address(url).write_bytes(file.getvalue())
+    except OSError as error:
+        raise DataError(f"{url} cannot be written: {_reason(error)}.") from None
 
 
 def output_kind(path: str | PathLike[str]) -> Kind:

@@ -1,4 +1,4 @@
-"""Reads tables with one row per item, from any data frame library, into Polars."""
+"""Reads tables with one row per item or instance, from any data frame library, into Polars."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from outrule.data.arrays import numeric
+from outrule.data.nesting import unnest
 from outrule.data.origin import ColumnNames, TableOrigin, fault, missing
 from outrule.data.propensities import check_observed, no_outcome
 from outrule.errors import DataError, refuse_argument
@@ -19,8 +20,9 @@ from outrule.types import Booleans, Floats, Integers
 
 def read_frame(frame: Any, names: ColumnNames) -> dict[str, Any]:
     """The fields of Instances, from a table; the values are not yet checked."""
-    table, library = to_polars(frame)
-    names = _find(names, table.columns)
+    given, library = to_polars(frame)
+    names = _find(names, given.columns)
+    table, owners = unnest(given, names)
     if table.height == 0:
         raise DataError("the table has no rows: there must be at least one instance.")
     codes, labels = _codes(table, names.instance, "instance")
@@ -29,7 +31,8 @@ def read_frame(frame: Any, names: ColumnNames) -> dict[str, Any]:
     ordered = table[rows]
     index = frame.index if library == "pandas" else None
     offsets = np.concatenate(([0], np.cumsum(np.bincount(codes, minlength=len(labels)))))
-    origin = TableOrigin(without(ordered, *names.hidden), rows, labels, names, library, index)
+    kept = without(ordered, *names.hidden)
+    origin = TableOrigin(kept, rows, labels, names, library, index, owners)
     for role in ("prediction", "outcome", "start"):
         if role != "outcome" or names.propensity is None:
             _check_nulls(ordered, role, getattr(names, role), origin, offsets)
@@ -119,9 +122,23 @@ def _pandas_column(series: Any) -> Any:
     try:
         return pl.Series(objects)
     except (TypeError, ValueError, pl.exceptions.PolarsError):  # of several types, or of none
+        if all(isinstance(value, list | tuple | np.ndarray | None) for value in objects):
+            return _lists(objects)
         if all(isinstance(value, Real | None) for value in objects):
             return pl.Series(objects, dtype=pl.Float64, strict=False)
         return pl.Series(objects, dtype=pl.Object)
+
+
+def _lists(objects: list[Any]) -> Any:
+    """Lists whose entries are of one type only if they are taken together, as 0 and 0.5 are."""
+    import pandas as pd  # it is there if a frame is of it
+
+    lists = [() if one is None else tuple(one) for one in objects]
+    flat = pl.Series(_pandas_column(pd.Series([entry for one in lists for entry in one])))
+    ends = np.cumsum([len(one) for one in lists]).tolist()
+    return pl.Series(
+        [flat.slice(end - len(one), len(one)) for one, end in zip(lists, ends, strict=True)]
+    )
 
 
 def _column(table: Any, name: str) -> Any:

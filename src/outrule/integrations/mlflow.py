@@ -79,10 +79,21 @@ def _signature(served: _Served, example: Any) -> Any:
     from mlflow.models import infer_signature  # heavy and optional
 
     params = None if served.of_table else DECIDE
+    example, found = _with_lists(example), _with_lists(served.predict(example))
     with warnings.catch_warnings():
         # Integers have no missing values here: outrule refuses them.
         warnings.filterwarnings("ignore", ".*integer column", UserWarning)
-        return infer_signature(example, served.predict(example), params)
+        return infer_signature(example, found, params)
+
+
+def _with_lists(frame: Any) -> Any:
+    """The same with lists for arrays in the cells of a frame, whose types MLflow cannot tell."""
+    if isinstance(frame, np.ndarray):
+        return frame
+    frame = frame.copy()
+    for name in frame.select_dtypes(object).columns:
+        frame[name] = [one.tolist() if isinstance(one, np.ndarray) else one for one in frame[name]]
+    return frame
 
 
 class _Served:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
@@ -29,6 +30,7 @@ from outrule.types import Floats, Integers
 
 LIBRARIES = ("numpy", "numba", "polars", "scipy")  # on which the last bits may depend
 WAIT = "10s"  # for a scheduler to answer
+IDLE = 3600.0  # seconds after which pieces that nobody asks for are dropped
 
 
 class Question(NamedTuple):
@@ -44,9 +46,18 @@ class Question(NamedTuple):
 class _Kept(NamedTuple):
     pieces: list[Piece]
     folder: tempfile.TemporaryDirectory[str]
+    used: float  # when an answer was last given
+
+
+class Job(NamedTuple):
+    """Of which fit pieces are, and what workers need to make them as the driver would."""
+
+    key: str
+    versions: dict[str, str]
 
 
 _kept: dict[tuple[str, int], _Kept] = {}  # of this process, by fit and file
+_over: set[str] = set()  # fits that have ended
 _lock = threading.Lock()
 _reading = threading.Lock()  # what Polars prints is held back, for one thread at a time
 
@@ -86,32 +97,52 @@ def check_cluster(client: Any, rules: Sequence[Rule]) -> None:
                 f"rule {rule.name!r} cannot be sent to workers ({error}): write it as an "
                 "expression, or as a function of a module."
             ) from None
-    try:
-        theirs: dict[str, dict[str, str]] = client.run(versions)
-    except ModuleNotFoundError as error:
-        raise DataError(f"a worker lacks {error.name!r}: install outrule there too.") from None
-    ours = versions()
-    for address, found in theirs.items():
-        for name, version in found.items():
-            if version != ours[name]:
-                raise DataError(
-                    f"the worker {address} has {name} {version}, and this process {ours[name]}: "
-                    "install the same versions, or results could differ."
-                )
+    for address, found in client.run(versions, on_error="return").items():
+        if isinstance(found, ModuleNotFoundError):
+            raise DataError(
+                f"the worker {address} lacks {found.name!r}: install outrule there too."
+            )
+        if not isinstance(found, OSError):  # of a worker that has just died
+            check_versions(address, found, versions())
 
 
-def make(key: str, number: int, common: Common, recipe: Recipe) -> tuple[str, Extent]:
+def check_versions(address: str, theirs: dict[str, str], ours: dict[str, str]) -> None:
+    """Raise where a worker does not have the versions of the driver."""
+    for name, version in theirs.items():
+        if version != ours[name]:
+            raise DataError(
+                f"the worker {address} has {name} {version}, and this process {ours[name]}: "
+                "install the same versions, or results could differ."
+            )
+
+
+def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Extent]:
     """Make the pieces of a file and keep them; where, and how far its outcomes go."""
     from distributed import get_worker  # only workers call this
 
     worker = get_worker()
-    folder = tempfile.TemporaryDirectory(prefix="outrule-", dir=worker.local_directory)
-    with _reading:
-        instances = recipe.reader.read()
-    pieces, extent = recipe.make(common, instances, Path(folder.name) / "pieces")
+    check_versions(worker.address, versions(), job.versions)  # it may have come later
+    drop_stale()
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="outrule-", dir=worker.local_directory)
+        with _reading:
+            instances = recipe.reader.read()
+        pieces, extent = recipe.make(common, instances, Path(folder.name) / "pieces")
+    except (OSError, DataError) as error:
+        raise DataError(f"on the worker {worker.address}: {error}") from None
     with _lock:
-        _kept[key, number] = _Kept(pieces, folder)
+        if job.key not in _over:  # else the fit has ended meanwhile, by an error elsewhere
+            _kept[job.key, number] = _Kept(pieces, folder, time.monotonic())
     return worker.address, extent
+
+
+def drop_stale() -> None:
+    """Drop what no driver has asked for in a long time; one that lives has it made again."""
+    oldest = time.monotonic() - IDLE
+    with _lock:
+        gone = [_kept.pop(name) for name, kept in list(_kept.items()) if kept.used < oldest]
+    for one in gone:
+        one.folder.cleanup()
 
 
 def answer(
@@ -130,14 +161,14 @@ def answer(
                 piece.open(whole)
         found += [question.ask(piece) for piece in kept.pieces]
         with _lock:  # after an error they stay away, for they may be half changed
-            _kept[key, number] = kept
+            _kept[key, number] = kept._replace(used=time.monotonic())
     if question.method == "advance" and found:
         found = [reduce(Tally.plus, found)]
     return found, missing
 
 
 def remake(
-    key: str,
+    job: Job,
     number: int,
     common: Common,
     recipe: Recipe,
@@ -145,13 +176,14 @@ def remake(
     question: Question,
 ) -> tuple[str, list[Any]]:
     """Make the pieces of a file that were lost, and answer."""
-    address, _ = make(key, number, common, recipe)
-    return address, answer(key, [number], whole, question)[0]
+    address, _ = make(job, number, common, recipe)
+    return address, answer(job.key, [number], whole, question)[0]
 
 
 def forget(key: str) -> None:
     """Drop all that is kept of a fit."""
     with _lock:
+        _over.add(key)
         gone = [_kept.pop(name) for name in list(_kept) if name[0] == key]
     for one in gone:
         one.folder.cleanup()
@@ -161,7 +193,8 @@ class ClusterPieces:
     """Pieces on workers: see :class:`outrule.calibration.partitioned.Engine`."""
 
     def __init__(self, client: Any, common: Common, recipes: Sequence[Recipe]):
-        self.client, self.recipes, self.key = client, recipes, uuid4().hex
+        self.client, self.recipes = client, recipes
+        self.job = Job(uuid4().hex, versions())
         self.common = client.submit(_same, common, pure=False)  # made again if it is lost
         self.owner: dict[int, str] = {}
         self.whole: Whole | None = None
@@ -178,12 +211,12 @@ class ClusterPieces:
         finally:
             with suppress(Exception):  # the cluster may be gone, which is said elsewhere
                 engine.common.release()
-                client.run(forget, engine.key, on_error="ignore")
+                client.run(forget, engine.job.key, on_error="ignore")
 
     def build(self) -> Callable[[], list[Extent]]:
         """Start to make all pieces; returns what waits for them."""
         futures = [
-            self.client.submit(make, self.key, number, self.common, recipe, pure=False)
+            self.client.submit(make, self.job, number, self.common, recipe, pure=False)
             for number, recipe in enumerate(self.recipes)
         ]
 
@@ -218,7 +251,7 @@ class ClusterPieces:
         futures = [
             self.client.submit(
                 answer,
-                self.key,
+                self.job.key,
                 numbers,
                 *given,
                 workers=[address],
@@ -233,7 +266,7 @@ class ClusterPieces:
             lost += missing
         again = [
             self.client.submit(
-                remake, self.key, number, self.common, self.recipes[number], *given, pure=False
+                remake, self.job, number, self.common, self.recipes[number], *given, pure=False
             )
             for number in lost
         ]

@@ -10,6 +10,8 @@ from outrule.model.costs import COSTS
 from outrule.model.recipes import PER_INSTANCE, PER_ROW
 
 OWNER = "plan"
+CORES = 2  # of the machine on which the costs were measured
+MESSAGE = 0.02  # seconds that a round on a cluster takes besides its work, at most
 
 
 class Plan(NamedTuple):
@@ -34,8 +36,19 @@ class Plan(NamedTuple):
         return self.read + self.start + self.decide + rounds * self.round
 
 
-def plan(instances: int, *, items: int, rules: int, k: int = 1, sample: int = 1_000_000) -> Plan:
+def plan(
+    instances: int,
+    *,
+    items: int,
+    rules: int,
+    k: int = 1,
+    sample: int = 1_000_000,
+    workers: int | None = None,
+) -> Plan:
     """The costs of ``benchmarks/scale.py``, on two cores, times the sizes.
+
+    Workers of a cluster, of one core each, decide the rules and look at the data, while the driver
+    reads the files for the second time; it alone does the rest.
 
     Examples
     --------
@@ -43,16 +56,19 @@ def plan(instances: int, *, items: int, rules: int, k: int = 1, sample: int = 1_
     >>> large.rows, large.disk / small.disk, large.memory == small.memory
     (10000000000, 100.0, True)
     """
-    for name, value in (("instances", instances), ("items", items), ("rules", rules), ("k", k)):
+    sizes = {"instances": instances, "items": items, "rules": rules, "k": k}
+    for name, value in (sizes | ({} if workers is None else {"workers": workers})).items():
         check_number(value, name, OWNER, 1, low_open=False, integer=True)
     rows, sampled = instances * items, min(instances, sample) * items
+    read, decide = COSTS["read"] * rows, (COSTS["build"] + COSTS["decide"] * rules) * rows
+    share = 1.0 if workers is None else CORES / workers
     return Plan(
         instances,
         rows,
-        read=COSTS["read"] * rows,
+        read=read,
         start=COSTS["start"] * sampled,
-        decide=(COSTS["build"] + COSTS["decide"] * rules) * rows,
-        round=COSTS["round"] * rows,
+        decide=decide if workers is None else max(read, share * decide),
+        round=share * COSTS["round"] * rows + (0.0 if workers is None else MESSAGE),
         predict=COSTS["predict"] * rows,
         memory=COSTS["memory"] + COSTS["memory_row"] * sampled,
         disk=rows * PER_ROW + instances * (PER_INSTANCE + rules * k),

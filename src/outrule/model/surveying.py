@@ -17,26 +17,17 @@ from outrule.data.origin import TableOrigin
 from outrule.data.partitions import (
     File,
     Partitions,
+    Stamp,
     check_schemas,
     choose_sample,
     count_instances,
     naming,
+    stamp_of,
 )
 from outrule.data.tables import number_items
 from outrule.errors import DataError
 from outrule.problems.contract import Problem
 from outrule.types import Floats, Integers
-
-Stamp = tuple[int, int]  # size, and time of the last change in nanoseconds
-
-
-def stamp_of(file: File) -> Stamp:
-    """By what a change of a file is noticed."""
-    try:
-        found = file.path.stat()
-    except OSError as error:
-        raise DataError(f"{file.path} cannot be read: {error.strerror}.") from None
-    return found.st_size, found.st_mtime_ns
 
 
 def check_unchanged(file: File, stamp: Stamp, whole: bool) -> None:

@@ -83,15 +83,14 @@ def certify(
         from outrule.proof.partitioned import certify_partitions, refuse_options  # loads Polars
 
         refuse_options(
-            model,
-            segments,
             outcomes=outcomes,
             previous=previous,
             available=available,
             sample_weight=sample_weight,
         )
+        by = asked_segments(segments, model, None)
         with threads.using(n_jobs):
-            return certify_partitions(model, given, confidence, max_weight)
+            return certify_partitions(model, given, confidence, max_weight, by)
     instances = model.instances(given, outcomes, available, sample_weight)
     instances.require_observed("certify")
     check_choices(model.problem, instances)

@@ -15,6 +15,8 @@ from outrule.data.fingerprints import Fingerprint
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.data.partitions import Partitions, naming
+from outrule.data.scratch import spill
+from outrule.data.segments import Segments, values_of
 from outrule.data.sketch import Hashes, hash_all
 from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, unseen_words
@@ -24,6 +26,7 @@ from outrule.proof.evaluation import Evaluation
 from outrule.proof.logged import Log
 from outrule.proof.novelty import compare_with, find_groups, notes_of
 from outrule.proof.numbers import InMemory
+from outrule.proof.segment_verdicts import cut_held_out
 from outrule.proof.statement import Certificate
 from outrule.rules.decisions import RULES
 from outrule.threads import spans
@@ -74,24 +77,25 @@ class OnDisk:
             self._write(f"squares {column}", numbers.squares(column))
 
     def _write(self, name: str, values: Floats) -> None:
-        with (self.folder / name).open("ab") as file:
-            values.tofile(file)
+        spill(self.folder / name, values)
 
     def _read(self, name: str) -> Floats:
         return np.asarray(np.memmap(self.folder / name, dtype=np.float64, mode="r"))
 
 
-def refuse_options(model: Model, segments: Any, **options: Any) -> None:
+def refuse_options(**options: Any) -> None:
     """Raise, before any work, for what is not supported with Partitions."""
     for name, value in options.items():
         if value is not None:
             raise refuse_argument("given", name, "certify", "left out for Partitions")
-    if segments if segments is not None else model.settings.segments:
-        raise refuse_argument(segments, "segments", "certify", "() for Partitions")
 
 
 def certify_partitions(
-    model: Model, data: Partitions, confidence: float, max_weight: float | None
+    model: Model,
+    data: Partitions,
+    confidence: float,
+    max_weight: float | None,
+    by: Segments | None,
 ) -> Certificate:
     """The certificate of :func:`outrule.certify` for a table in many files."""
     if data.columns.propensity is not None:
@@ -104,12 +108,13 @@ def certify_partitions(
     found = survey(data, model.problem, sample=2)
     needed = found.n * (PER_RULE * len(model.rules) + OTHERS)
     with data.room(needed) as folder:
-        seen = _Held(model, found, OnDisk(folder, found.k))
+        seen = _Held(model, found, OnDisk(folder, found.k), by)
         for number in range(len(found.files)):
             seen.add(number)
         numbers, heads = seen.numbers, seen.heads()
         facts = compare_with(model, numbers.fingerprint, seen.hashes, heads.cluster)
-        evaluation = Evaluation(model, heads, numbers, confidence, max_weight)
+        inside = cut_held_out(heads, by, ())
+        evaluation = Evaluation(model, heads, numbers, confidence, max_weight, (), inside)
         groups = find_groups(heads, evaluation.ours - evaluation.worth_of_plain)
         stated = evaluation.certificate()
     return replace(stated, notes=notes_of(facts, groups, stated.unit))
@@ -118,8 +123,8 @@ def certify_partitions(
 class _Held:
     """What is kept of every file: its numbers on disk, and one row per instance."""
 
-    def __init__(self, model: Model, found: Survey, numbers: OnDisk) -> None:
-        self.model, self.found, self.numbers = model, found, numbers
+    def __init__(self, model: Model, found: Survey, numbers: OnDisk, by: Segments | None) -> None:
+        self.model, self.found, self.numbers, self.by = model, found, numbers, by
         value_range, estimated = found.data.value_range, False
         self.digest = Fingerprint((value_range, found.item_names, estimated))
         self.hashed: list[Sequence[Hashes | None]] = []
@@ -134,6 +139,8 @@ class _Held:
         with naming(found.files[number]):
             model.check_alike(instances)
             layout = replace(model.problem.lay(instances), k=found.k)
+            for columns in () if self.by is None else self.by.by:
+                values_of(instances, columns)  # they must be the same for all items of an instance
             self.numbers.add(InMemory(model, instances, layout), len(model.rules))
         self.unseen |= dict.fromkeys(model.unseen_items(instances))
         self.without += count_without(model.problem, instances)
