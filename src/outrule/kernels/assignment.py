@@ -12,6 +12,8 @@ from outrule.kernels.assignment_dp import (
 )
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import LARGEST, capped
+from outrule.kernels.row_scans import least_rank, relax, two_least
+from outrule.kernels.vectors import LANE_BLOCK, empty_rows
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -20,10 +22,10 @@ Positions = NDArray[np.int32]
 # Products and sums of weights above this may overflow; they are divided by 2**64 first, which
 # only denormals notice, and those weigh nothing beside such a weight.
 HUGE = 2.0**960
-HUGE_BITS = int(np.float64(HUGE).view(np.int64))
 SHRINK = 2.0**-64
-# Columns are padded to a multiple of this, LLVM's unrolled SIMD loop over 8-byte numbers.
-WIDTH = 16
+# Rounds in which every row without a column bids for one, before paths are searched. The first two
+# save most; later ones have few rows, and cost about what they save.
+ROUNDS = 4
 
 # Transitions of the subset programme (see subset_work) that take as long as one augmenting path;
 # there is one path per vertex of the smaller side. The programme goes up to 12 x 12 and 8 x 22.
@@ -94,26 +96,20 @@ def assign_dense_by_paths(
 ) -> None:
     """Solve dense instances one by one by shortest augmenting paths."""
     small, large = min(n_rows, n_columns), max(n_rows, n_columns)
-    profit = np.empty(n_rows * n_columns)
     width = _padded(large)
-    cost = np.empty((small, width))
+    cost = empty_rows(small, width).reshape((small, width))
     floats, integers = _scratch(width)
     column_of, row_of = np.empty(small, np.int64), np.empty(width, np.int64)
     for i in range(weights.shape[0]):
         items = weights[i]
-        for k in range(items.size):
-            product = items[k] * scale[k]
-            product = product if product > 0.0 else 0.0
-            profit[k] = product if product < LARGEST else LARGEST
-        _shrink(profit)
-        _load_cost(profit, n_rows, n_columns, cost)
-        _solve(cost, floats, integers, column_of, row_of)
+        _load_cost(items, scale, n_rows, n_columns, cost)
+        _solve(cost, n_rows == n_columns, floats, integers, column_of, row_of)
         partner = column_of if n_rows <= n_columns else row_of
         written = 0
         picks[i, :] = -1
         for r in range(n_rows):
             position = r * n_columns + partner[r]
-            if partner[r] >= 0 and profit[position] > 0.0:
+            if partner[r] >= 0 and items[position] * scale[position] > 0.0:
                 picks[i, written] = position
                 written += 1
 
@@ -136,7 +132,7 @@ def assign_ragged_by_paths(
         cells = max(cells, small * large)
         padded_cells = max(padded_cells, small * _padded(large))
         longest = max(longest, _padded(large))
-    all_profit, all_cost = np.empty(cells), np.empty(padded_cells)
+    all_profit, all_cost, ones = np.empty(cells), empty_rows(1, padded_cells), np.ones(cells)
     all_item = np.empty(cells, np.int32)
     floats, integers = _scratch(longest)
     all_column_of, all_row_of = np.empty(longest, np.int64), np.empty(longest, np.int64)
@@ -158,9 +154,8 @@ def assign_ragged_by_paths(
         width = _padded(large)
         cost = all_cost[: small * width].reshape((small, width))
         column_of, row_of = all_column_of[:small], all_row_of[:width]
-        _shrink(profit)
-        _load_cost(profit, rows, columns, cost)
-        _solve(cost, floats, integers, column_of, row_of)
+        _load_cost(profit, ones, rows, columns, cost)
+        _solve(cost, rows == columns, floats, integers, column_of, row_of)
         partner = column_of if rows <= columns else row_of
         written = 0
         for r in range(rows):
@@ -171,40 +166,48 @@ def assign_ragged_by_paths(
 
 
 @njit(nogil=True, cache=True)
-def _shrink(profit: Floats) -> None:
-    """Divide all profits by a power of two if their sums could overflow."""
-    if _greatest(profit.view(np.int64)) > HUGE_BITS:
-        for k in range(profit.size):
-            profit[k] *= SHRINK
-
-
-@njit(nogil=True, cache=True)
 def _padded(large: int) -> int:
-    """Round the number of columns up to whole SIMD loops; a remainder costs more than padding."""
-    return (large + WIDTH - 1) // WIDTH * WIDTH
+    """Round the number of columns up to whole vectors."""
+    return (large + LANE_BLOCK - 1) // LANE_BLOCK * LANE_BLOCK
 
 
 @njit(nogil=True, cache=True)
-def _load_cost(profit: Floats, n_rows: int, n_columns: int, cost: Floats) -> None:
+def _scratch(width: int) -> tuple[Floats, Integers]:
+    """Allocate what _solve needs for up to `width` columns."""
+    return empty_rows(4, width), np.empty(4 * width, np.int64)
+
+
+@njit(nogil=True, cache=True)
+def _load_cost(weights: Floats, scale: Floats, n_rows: int, n_columns: int, cost: Floats) -> None:
     """Write costs >= 0 whose cheapest full assignments are the most profitable ones.
 
     The smaller side becomes the rows. The best entry of every row gets cost 0: every row is
     assigned, so what is added to all of a row changes all assignments alike.
     """
     small, large = min(n_rows, n_columns), max(n_rows, n_columns)
-    step_row, step_column = (n_columns, 1) if n_rows <= n_columns else (1, n_columns)
+    greatest = 0.0
     for r in range(small):
         line = cost[r]
-        if step_column == 1:
-            line[:large] = profit[r * step_row : r * step_row + large]
+        if n_rows <= n_columns:
+            some, factor = weights[r * large : (r + 1) * large], scale[r * large : (r + 1) * large]
+            for c in range(large):
+                line[c] = some[c] * factor[c]
         else:
             for c in range(large):
-                line[c] = profit[r * step_row + c * step_column]
+                line[c] = weights[c * small + r] * scale[c * small + r]
         line[large:] = 0.0
+        for c in range(line.size):
+            value = line[c] if line[c] > 0.0 else 0.0
+            line[c] = value if value < LARGEST else LARGEST
         top = np.int64(_greatest(line.view(np.int64))).view(np.float64)
+        greatest = max(greatest, top)
         for c in range(line.size):
             line[c] = top - line[c]
         line[large:] = np.inf
+    if greatest > HUGE:
+        for r in range(small):
+            for c in range(cost.shape[1]):
+                cost[r, c] *= SHRINK
 
 
 @njit(nogil=True, cache=True)
@@ -220,99 +223,121 @@ def _greatest(bits: Integers) -> np.int64:
 
 
 @njit(nogil=True, cache=True)
-def _least(bits: Integers) -> np.int64:
-    """Return the bits of the least of some floats >= 0."""
-    least = np.int64(0x7FFFFFFFFFFFFFFF)
-    for j in range(bits.size):
-        least = bits[j] if bits[j] < least else least
-    return least
-
-
-@njit(nogil=True, cache=True)
-def _first_with(bits: Integers, wanted: np.int64, rank: Integers) -> int:
-    """Return the position of least rank whose bits are the wanted ones, as a vectorised loop."""
-    none = np.int64(2 * bits.size)
-    first = none
-    for j in range(bits.size):
-        candidate = rank[j] if bits[j] == wanted else none
-        first = candidate if candidate < first else first
-    return int(first if first < bits.size else first - bits.size)
-
-
-@njit(nogil=True, cache=True)
-def _scratch(width: int) -> tuple[Floats, Integers]:
-    """Allocate what _solve needs for up to `width` columns."""
-    return np.empty(4 * width), np.empty(3 * width, np.int64)
-
-
-@njit(nogil=True, cache=True)
 def _solve(
-    cost: Floats, floats: Floats, integers: Integers, column_of: Integers, row_of: Integers
+    cost: Floats,
+    square: bool,
+    floats: Floats,
+    integers: Integers,
+    column_of: Integers,
+    row_of: Integers,
 ) -> None:
-    """Assign all rows at least cost, one shortest augmenting path per row.
+    """Assign all rows at least cost.
 
-    Invariants: price <= 0, and 0 at unassigned columns; so cost - price >= 0, and every assigned
-    pair attains the least cost - price of its row (up to rounding). Every search closes a column
-    per step, so it ends whatever the rounding does. Padding columns cost infinity.
+    Invariants: cost - price >= 0, as prices start there and only fall; every assigned pair attains
+    the least cost - price of its row (up to rounding); where a column stays unassigned, price <= 0,
+    and 0 there. Padding columns cost infinity.
     """
-    width = cost.shape[1]
+    small, width = cost.shape
     price, distance = floats[:width], floats[width : 2 * width]
-    opened, final = floats[2 * width : 3 * width], floats[3 * width : 4 * width]
     rank, previous = integers[:width], integers[width : 2 * width]
-    closed = integers[2 * width : 3 * width]
-    bits = distance.view(np.int64)
-    for c in range(width):
-        price[c] = 0.0
-        row_of[c] = -1
-        rank[c] = c  # On ties unassigned columns come first: they end the search.
-    for start in range(cost.shape[0]):
-        line = cost[start]
-        for c in range(width):
-            opened[c] = price[c]
-            distance[c] = line[c] - price[c]
-            previous[c] = start
-        n_closed = 0
-        while True:
-            j = _first_with(bits, _least(bits), rank)
-            lowest = distance[j]
-            r = row_of[j]
-            if r < 0:
-                break
-            closed[n_closed] = j
-            n_closed += 1
-            final[j] = lowest
-            # Closed columns get infinite distances, now and in the update below.
-            distance[j] = np.inf
-            opened[j] = -np.inf
+    free, closed = integers[2 * width : 3 * width], integers[3 * width : 4 * width]
+    price[:] = 0.0
+    if square:  # no column stays unassigned, so the cheapest pair of each can cost nothing
+        price[:small] = cost[0, :small]
+        for r in range(1, small):
             line = cost[r]
-            _relax(line, opened, lowest, lowest - (line[j] - price[j]), r, distance, previous)
-        for k in range(n_closed):
-            price[closed[k]] += final[closed[k]] - lowest
-        rank[j] += width
-        while True:
-            r = previous[j]
-            row_of[j] = r
-            if r == start:
-                column_of[r] = j
-                break
-            column_of[r], j = j, column_of[r]
+            for c in range(small):
+                price[c] = line[c] if line[c] < price[c] else price[c]
+    for c in range(width):
+        row_of[c] = -1
+        rank[c] = c  # + width once it is assigned: on ties unassigned columns come first
+    n_free = _bid(cost, price, distance, rank, free, column_of, row_of)
+    final = floats[2 * width :]
+    for k in range(n_free):
+        _augment(cost, free[k], price, distance, rank, previous, closed, final, column_of, row_of)
 
 
 @njit(nogil=True, cache=True)
-def _relax(
-    line: Floats,
-    opened: Floats,
-    lowest: float,
-    shift: float,
-    row: int,
+def _bid(
+    cost: Floats,
+    price: Floats,
+    values: Floats,
+    rank: Integers,
+    free: Integers,
+    column_of: Integers,
+    row_of: Integers,
+) -> int:
+    """Let every free row take its cheapest column from whoever has it; return how many stay free.
+
+    The price falls until the row's second best column is as good.
+    """
+    width = price.size
+    n_free = cost.shape[0]
+    for r in range(n_free):
+        free[r] = r
+    for _ in range(ROUNDS):
+        n_left = 0
+        for k in range(n_free):
+            r = free[k]
+            least, second = two_least(cost[r], price, values)
+            place = least_rank(values, least, rank)
+            c = place if place < width else place - width
+            if second < np.inf:  # there is another column
+                price[c] -= second - least
+            free[n_left] = row_of[c]
+            n_left += row_of[c] >= 0
+            rank[c] = c + width
+            row_of[c] = r
+            column_of[r] = c
+        n_free = n_left
+    return n_free
+
+
+@njit(nogil=True, cache=True)
+def _augment(
+    cost: Floats,
+    start: int,
+    price: Floats,
     distance: Floats,
+    rank: Integers,
     previous: Integers,
+    closed: Integers,
+    final: Floats,
+    column_of: Integers,
+    row_of: Integers,
 ) -> None:
-    """Shorten the distances of the open columns by the paths through a row."""
-    for c in range(line.size):
-        through = line[c] - opened[c] + shift
-        # Rounding must not bring a distance below one that is already final.
-        through = through if through > lowest else lowest
-        shorter = through < distance[c]
-        distance[c] = through if shorter else distance[c]
-        previous[c] = row if shorter else previous[c]
+    """Assign a row along the shortest path to an unassigned column.
+
+    Every step closes a column, so the search ends whatever the rounding does. A closed column has
+    the price -infinity for now: no path leads there.
+    """
+    width = price.size
+    least, _ = two_least(cost[start], price, distance)
+    for c in range(width):
+        previous[c] = start
+    n_closed = 0
+    while True:
+        place = least_rank(distance, least, rank)
+        if place < width:
+            break
+        c = place - width
+        r = row_of[c]
+        shift = least - (cost[r, c] - price[c])
+        closed[n_closed] = c
+        final[n_closed] = price[c]
+        final[width + n_closed] = least
+        n_closed += 1
+        distance[c] = np.inf
+        price[c] = -np.inf
+        least = relax(cost[r], price, distance, previous, least, shift, r)
+    for k in range(n_closed):
+        price[closed[k]] = final[k] + (final[width + k] - least)
+    c = place
+    rank[c] += width
+    while True:
+        r = previous[c]
+        row_of[c] = r
+        if r == start:
+            column_of[r] = c
+            break
+        column_of[r], c = c, column_of[r]
