@@ -12,7 +12,7 @@ from outrule.kernels.assignment_dp import (
 )
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import LARGEST, capped
-from outrule.kernels.row_scans import least_rank, relax, two_least
+from outrule.kernels.row_scans import lower, negate, plain_negate, relax, two_least
 from outrule.kernels.vectors import LANE_BLOCK, empty_rows
 
 Floats = NDArray[np.float64]
@@ -24,8 +24,8 @@ Positions = NDArray[np.int32]
 HUGE = 2.0**960
 SHRINK = 2.0**-64
 # Rounds in which every row without a column bids for one, before paths are searched. The first two
-# save most; later ones have few rows, and cost about what they save.
-ROUNDS = 4
+# save most; the later ones have few rows. A bid takes half as long as a step of a search.
+ROUNDS = 8
 
 # Transitions of the subset programme (see subset_work) that take as long as one augmenting path;
 # there is one path per vertex of the smaller side. The programme goes up to 12 x 12 and 8 x 22.
@@ -98,12 +98,12 @@ def assign_dense_by_paths(
     small, large = min(n_rows, n_columns), max(n_rows, n_columns)
     width = _padded(large)
     cost = empty_rows(small, width).reshape((small, width))
-    floats, integers = _scratch(width)
+    scratch = _scratch(width)
     column_of, row_of = np.empty(small, np.int64), np.empty(width, np.int64)
     for i in range(weights.shape[0]):
         items = weights[i]
-        _load_cost(items, scale, n_rows, n_columns, cost)
-        _solve(cost, n_rows == n_columns, floats, integers, column_of, row_of)
+        _load_cost(items, scale, n_rows, n_columns, cost, scratch[0])
+        _solve(cost, scratch, column_of, row_of)
         partner = column_of if n_rows <= n_columns else row_of
         written = 0
         picks[i, :] = -1
@@ -134,7 +134,7 @@ def assign_ragged_by_paths(
         longest = max(longest, _padded(large))
     all_profit, all_cost, ones = np.empty(cells), empty_rows(1, padded_cells), np.ones(cells)
     all_item = np.empty(cells, np.int32)
-    floats, integers = _scratch(longest)
+    scratch = _scratch(longest)
     all_column_of, all_row_of = np.empty(longest, np.int64), np.empty(longest, np.int64)
     for i in order:
         picks[i, :] = -1
@@ -154,8 +154,8 @@ def assign_ragged_by_paths(
         width = _padded(large)
         cost = all_cost[: small * width].reshape((small, width))
         column_of, row_of = all_column_of[:small], all_row_of[:width]
-        _load_cost(profit, ones, rows, columns, cost)
-        _solve(cost, rows == columns, floats, integers, column_of, row_of)
+        _load_cost(profit, ones, rows, columns, cost, scratch[0])
+        _solve(cost, scratch, column_of, row_of)
         partner = column_of if rows <= columns else row_of
         written = 0
         for r in range(rows):
@@ -172,96 +172,94 @@ def _padded(large: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _scratch(width: int) -> tuple[Floats, Integers]:
-    """Allocate what _solve needs for up to `width` columns."""
-    return empty_rows(4, width), np.empty(4 * width, np.int64)
+def _scratch(width: int) -> tuple[Floats, Integers, Positions]:
+    """Allocate what _load_cost and _solve need for up to `width` columns."""
+    return empty_rows(5, width), np.empty(3 * width, np.int64), np.empty(width, np.int32)
 
 
 @njit(nogil=True, cache=True)
-def _load_cost(weights: Floats, scale: Floats, n_rows: int, n_columns: int, cost: Floats) -> None:
-    """Write costs >= 0 whose cheapest full assignments are the most profitable ones.
+def _load_cost(
+    weights: Floats, scale: Floats, n_rows: int, n_columns: int, cost: Floats, price: Floats
+) -> None:
+    """Write costs >= 0 whose cheapest full assignments are the most profitable ones, and prices.
 
     The smaller side becomes the rows. The best entry of every row gets cost 0: every row is
-    assigned, so what is added to all of a row changes all assignments alike.
+    assigned, so what is added to all of a row changes all assignments alike. If all columns are
+    assigned as well, the cheapest entry of a column is its first price; else that is 0.
     """
     small, large = min(n_rows, n_columns), max(n_rows, n_columns)
-    greatest = 0.0
+    width = cost.shape[1]
+    lowest = 0.0
+    for c in range(width):
+        price[c] = np.inf
     for r in range(small):
         line = cost[r]
-        if n_rows <= n_columns:
-            some, factor = weights[r * large : (r + 1) * large], scale[r * large : (r + 1) * large]
-            for c in range(large):
-                line[c] = some[c] * factor[c]
+        for c in range(large, width):
+            line[c] = np.inf
+        if n_rows > n_columns:
+            least = _negate_column(weights, scale, r, n_columns, large, line)
+        elif large < LANE_BLOCK:
+            least = plain_negate(weights, scale, r * large, large, line)
         else:
-            for c in range(large):
-                line[c] = weights[c * small + r] * scale[c * small + r]
-        line[large:] = 0.0
-        for c in range(line.size):
-            value = line[c] if line[c] > 0.0 else 0.0
-            line[c] = value if value < LARGEST else LARGEST
-        top = np.int64(_greatest(line.view(np.int64))).view(np.float64)
-        greatest = max(greatest, top)
-        for c in range(line.size):
-            line[c] = top - line[c]
-        line[large:] = np.inf
-    if greatest > HUGE:
+            least = negate(weights, scale, r * large, large, line)
+        lowest = min(lowest, least)
+        lower(line, price, least)
+    for c in range(large if n_rows == n_columns else 0, width):
+        price[c] = 0.0
+    if lowest < -HUGE:
         for r in range(small):
-            for c in range(cost.shape[1]):
+            for c in range(width):
                 cost[r, c] *= SHRINK
+        for c in range(width):
+            price[c] *= SHRINK
 
 
 @njit(nogil=True, cache=True)
-def _greatest(bits: Integers) -> np.int64:
-    """Return the bits of the greatest of some floats >= 0, which are ordered like the floats.
-
-    LLVM vectorises this reduction over whole numbers, not the one over floats.
-    """
-    greatest = np.int64(0)
-    for j in range(bits.size):
-        greatest = bits[j] if bits[j] > greatest else greatest
-    return greatest
+def _negate_column(
+    weights: Floats, scale: Floats, first: int, step: int, n: int, line: Floats
+) -> float:
+    """plain_negate of every step-th item."""
+    least = 0.0
+    for c in range(n):
+        value = weights[first + c * step] * scale[first + c * step]
+        value = value if value > 0.0 else 0.0
+        line[c] = -(value if value < LARGEST else LARGEST)
+        least = min(least, line[c])
+    return least
 
 
 @njit(nogil=True, cache=True)
 def _solve(
     cost: Floats,
-    square: bool,
-    floats: Floats,
-    integers: Integers,
+    scratch: tuple[Floats, Integers, Positions],
     column_of: Integers,
     row_of: Integers,
 ) -> None:
-    """Assign all rows at least cost.
+    """Assign all rows at least cost, given the first prices.
 
-    Invariants: cost - price >= 0, as prices start there and only fall; every assigned pair attains
-    the least cost - price of its row (up to rounding); where a column stays unassigned, price <= 0,
-    and 0 there. Padding columns cost infinity.
+    Invariants: cost - price >= 0, as prices only fall; every assigned pair attains the least
+    cost - price of its row (up to rounding); if some columns stay unassigned, their price is 0 and
+    no price is above. Padding columns cost infinity.
     """
-    small, width = cost.shape
+    width = cost.shape[1]
+    floats, integers, previous = scratch
     price, distance = floats[:width], floats[width : 2 * width]
-    rank, previous = integers[:width], integers[width : 2 * width]
-    free, closed = integers[2 * width : 3 * width], integers[3 * width : 4 * width]
-    price[:] = 0.0
-    if square:  # no column stays unassigned, so the cheapest pair of each can cost nothing
-        price[:small] = cost[0, :small]
-        for r in range(1, small):
-            line = cost[r]
-            for c in range(small):
-                price[c] = line[c] if line[c] < price[c] else price[c]
+    zeros, final = floats[2 * width : 3 * width], floats[3 * width :]
+    rank, free, closed = integers[:width], integers[width : 2 * width], integers[2 * width :]
     for c in range(width):
+        zeros[c] = 0.0
         row_of[c] = -1
         rank[c] = c  # + width once it is assigned: on ties unassigned columns come first
-    n_free = _bid(cost, price, distance, rank, free, column_of, row_of)
-    final = floats[2 * width :]
+    n_free = _bid(cost, price, rank, free, column_of, row_of)
     for k in range(n_free):
-        _augment(cost, free[k], price, distance, rank, previous, closed, final, column_of, row_of)
+        search = distance, zeros, final, rank, closed, previous[:width]
+        _augment(cost, free[k], price, search, column_of, row_of)
 
 
 @njit(nogil=True, cache=True)
 def _bid(
     cost: Floats,
     price: Floats,
-    values: Floats,
     rank: Integers,
     free: Integers,
     column_of: Integers,
@@ -271,7 +269,6 @@ def _bid(
 
     The price falls until the row's second best column is as good.
     """
-    width = price.size
     n_free = cost.shape[0]
     for r in range(n_free):
         free[r] = r
@@ -279,14 +276,14 @@ def _bid(
         n_left = 0
         for k in range(n_free):
             r = free[k]
-            least, second = two_least(cost[r], price, values)
-            place = least_rank(values, least, rank)
-            c = place if place < width else place - width
-            if second < np.inf:  # there is another column
+            least, second, c = two_least(cost[r], price)
+            if c < 0:
+                c = _first_with(least, cost[r], price, rank)
+            elif second < np.inf:  # there is another column
                 price[c] -= second - least
             free[n_left] = row_of[c]
             n_left += row_of[c] >= 0
-            rank[c] = c + width
+            rank[c] = c + price.size
             row_of[c] = r
             column_of[r] = c
         n_free = n_left
@@ -294,15 +291,22 @@ def _bid(
 
 
 @njit(nogil=True, cache=True)
+def _first_with(wanted: float, line: Floats, price: Floats, rank: Integers) -> int:
+    """Return the column of least rank where line - price is as wanted, as a vectorised loop."""
+    none = np.int64(2 * line.size)
+    first = none
+    for c in range(line.size):
+        candidate = rank[c] if line[c] - price[c] == wanted else none
+        first = candidate if candidate < first else first
+    return int(first if first < line.size else first - line.size)
+
+
+@njit(nogil=True, cache=True)
 def _augment(
     cost: Floats,
     start: int,
     price: Floats,
-    distance: Floats,
-    rank: Integers,
-    previous: Integers,
-    closed: Integers,
-    final: Floats,
+    search: tuple[Floats, Floats, Floats, Integers, Integers, Positions],
     column_of: Integers,
     row_of: Integers,
 ) -> None:
@@ -312,16 +316,17 @@ def _augment(
     the price -infinity for now: no path leads there.
     """
     width = price.size
-    least, _ = two_least(cost[start], price, distance)
+    distance, zeros, final, rank, closed, previous = search
     for c in range(width):
-        previous[c] = start
+        distance[c] = np.inf
+    least, _, c = relax(cost[start], price, distance, previous, 0.0, 0.0, start)
     n_closed = 0
     while True:
-        place = least_rank(distance, least, rank)
-        if place < width:
-            break
-        c = place - width
+        if c < 0:
+            c = _first_with(least, distance, zeros, rank)
         r = row_of[c]
+        if r < 0:
+            break
         shift = least - (cost[r, c] - price[c])
         closed[n_closed] = c
         final[n_closed] = price[c]
@@ -329,10 +334,9 @@ def _augment(
         n_closed += 1
         distance[c] = np.inf
         price[c] = -np.inf
-        least = relax(cost[r], price, distance, previous, least, shift, r)
+        least, _, c = relax(cost[r], price, distance, previous, least, shift, r)
     for k in range(n_closed):
         price[closed[k]] = final[k] + (final[width + k] - least)
-    c = place
     rank[c] += width
     while True:
         r = previous[c]

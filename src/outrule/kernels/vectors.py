@@ -328,10 +328,10 @@ class Code:
         return self.builder.load(place, align=8, typ=self.vector)
 
     def integers(self, array: int, row: Any) -> Any:
-        """A row of an array of int64."""
-        kind = self.ir.VectorType(self.i64, self.lanes)
+        """A row of an array of int32."""
+        kind = self.ir.VectorType(self.i32, self.lanes)
         place = self._place(array, self._start(row), kind)
-        return self.builder.load(place, align=8, typ=kind)
+        return self.builder.load(place, align=4, typ=kind)
 
     def prefetch(self, array: int, index: Any) -> None:
         """Ask for a cache line that will be read next, which need not lie inside the array."""
