@@ -12,6 +12,8 @@ from outrule.kernels.assignment_dp import (
 )
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import LARGEST, capped
+from outrule.kernels.row_scans import lower, negate, plain_negate, relax, two_least
+from outrule.kernels.vectors import LANE_BLOCK, empty_rows
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -20,10 +22,10 @@ Positions = NDArray[np.int32]
 # Products and sums of weights above this may overflow; they are divided by 2**64 first, which
 # only denormals notice, and those weigh nothing beside such a weight.
 HUGE = 2.0**960
-HUGE_BITS = int(np.float64(HUGE).view(np.int64))
 SHRINK = 2.0**-64
-# Columns are padded to a multiple of this, LLVM's unrolled SIMD loop over 8-byte numbers.
-WIDTH = 16
+# Rounds in which every row without a column bids for one, before paths are searched. The first two
+# save most; the later ones have few rows. A bid takes half as long as a step of a search.
+ROUNDS = 8
 
 # Transitions of the subset programme (see subset_work) that take as long as one augmenting path;
 # there is one path per vertex of the smaller side. The programme goes up to 12 x 12 and 8 x 22.
@@ -94,26 +96,20 @@ def assign_dense_by_paths(
 ) -> None:
     """Solve dense instances one by one by shortest augmenting paths."""
     small, large = min(n_rows, n_columns), max(n_rows, n_columns)
-    profit = np.empty(n_rows * n_columns)
     width = _padded(large)
-    cost = np.empty((small, width))
-    floats, integers = _scratch(width)
+    cost = empty_rows(small, width).reshape((small, width))
+    scratch = _scratch(width)
     column_of, row_of = np.empty(small, np.int64), np.empty(width, np.int64)
     for i in range(weights.shape[0]):
         items = weights[i]
-        for k in range(items.size):
-            product = items[k] * scale[k]
-            product = product if product > 0.0 else 0.0
-            profit[k] = product if product < LARGEST else LARGEST
-        _shrink(profit)
-        _load_cost(profit, n_rows, n_columns, cost)
-        _solve(cost, floats, integers, column_of, row_of)
+        _load_cost(items, scale, n_rows, n_columns, cost, scratch[0])
+        _solve(cost, scratch, column_of, row_of)
         partner = column_of if n_rows <= n_columns else row_of
         written = 0
         picks[i, :] = -1
         for r in range(n_rows):
             position = r * n_columns + partner[r]
-            if partner[r] >= 0 and profit[position] > 0.0:
+            if partner[r] >= 0 and items[position] * scale[position] > 0.0:
                 picks[i, written] = position
                 written += 1
 
@@ -136,9 +132,9 @@ def assign_ragged_by_paths(
         cells = max(cells, small * large)
         padded_cells = max(padded_cells, small * _padded(large))
         longest = max(longest, _padded(large))
-    all_profit, all_cost = np.empty(cells), np.empty(padded_cells)
+    all_profit, all_cost, ones = np.empty(cells), empty_rows(1, padded_cells), np.ones(cells)
     all_item = np.empty(cells, np.int32)
-    floats, integers = _scratch(longest)
+    scratch = _scratch(longest)
     all_column_of, all_row_of = np.empty(longest, np.int64), np.empty(longest, np.int64)
     for i in order:
         picks[i, :] = -1
@@ -158,9 +154,8 @@ def assign_ragged_by_paths(
         width = _padded(large)
         cost = all_cost[: small * width].reshape((small, width))
         column_of, row_of = all_column_of[:small], all_row_of[:width]
-        _shrink(profit)
-        _load_cost(profit, rows, columns, cost)
-        _solve(cost, floats, integers, column_of, row_of)
+        _load_cost(profit, ones, rows, columns, cost, scratch[0])
+        _solve(cost, scratch, column_of, row_of)
         partner = column_of if rows <= columns else row_of
         written = 0
         for r in range(rows):
@@ -171,148 +166,182 @@ def assign_ragged_by_paths(
 
 
 @njit(nogil=True, cache=True)
-def _shrink(profit: Floats) -> None:
-    """Divide all profits by a power of two if their sums could overflow."""
-    if _greatest(profit.view(np.int64)) > HUGE_BITS:
-        for k in range(profit.size):
-            profit[k] *= SHRINK
-
-
-@njit(nogil=True, cache=True)
 def _padded(large: int) -> int:
-    """Round the number of columns up to whole SIMD loops; a remainder costs more than padding."""
-    return (large + WIDTH - 1) // WIDTH * WIDTH
+    """Round the number of columns up to whole vectors."""
+    return (large + LANE_BLOCK - 1) // LANE_BLOCK * LANE_BLOCK
 
 
 @njit(nogil=True, cache=True)
-def _load_cost(profit: Floats, n_rows: int, n_columns: int, cost: Floats) -> None:
-    """Write costs >= 0 whose cheapest full assignments are the most profitable ones.
+def _scratch(width: int) -> tuple[Floats, Integers, Positions]:
+    """Allocate what _load_cost and _solve need for up to `width` columns."""
+    return empty_rows(5, width), np.empty(3 * width, np.int64), np.empty(width, np.int32)
+
+
+@njit(nogil=True, cache=True)
+def _load_cost(
+    weights: Floats, scale: Floats, n_rows: int, n_columns: int, cost: Floats, price: Floats
+) -> None:
+    """Write costs >= 0 whose cheapest full assignments are the most profitable ones, and prices.
 
     The smaller side becomes the rows. The best entry of every row gets cost 0: every row is
-    assigned, so what is added to all of a row changes all assignments alike.
+    assigned, so what is added to all of a row changes all assignments alike. If all columns are
+    assigned as well, the cheapest entry of a column is its first price; else that is 0.
     """
     small, large = min(n_rows, n_columns), max(n_rows, n_columns)
-    step_row, step_column = (n_columns, 1) if n_rows <= n_columns else (1, n_columns)
+    width = cost.shape[1]
+    lowest = 0.0
+    for c in range(width):
+        price[c] = np.inf
     for r in range(small):
         line = cost[r]
-        if step_column == 1:
-            line[:large] = profit[r * step_row : r * step_row + large]
+        for c in range(large, width):
+            line[c] = np.inf
+        if n_rows > n_columns:
+            least = _negate_column(weights, scale, r, n_columns, large, line)
+        elif large < LANE_BLOCK:
+            least = plain_negate(weights, scale, r * large, large, line)
         else:
-            for c in range(large):
-                line[c] = profit[r * step_row + c * step_column]
-        line[large:] = 0.0
-        top = np.int64(_greatest(line.view(np.int64))).view(np.float64)
-        for c in range(line.size):
-            line[c] = top - line[c]
-        line[large:] = np.inf
+            least = negate(weights, scale, r * large, large, line)
+        lowest = min(lowest, least)
+        lower(line, price, least)
+    for c in range(large if n_rows == n_columns else 0, width):
+        price[c] = 0.0
+    if lowest < -HUGE:
+        for r in range(small):
+            for c in range(width):
+                cost[r, c] *= SHRINK
+        for c in range(width):
+            price[c] *= SHRINK
 
 
 @njit(nogil=True, cache=True)
-def _greatest(bits: Integers) -> np.int64:
-    """Return the bits of the greatest of some floats >= 0, which are ordered like the floats.
-
-    LLVM vectorises this reduction over whole numbers, not the one over floats.
-    """
-    greatest = np.int64(0)
-    for j in range(bits.size):
-        greatest = bits[j] if bits[j] > greatest else greatest
-    return greatest
-
-
-@njit(nogil=True, cache=True)
-def _least(bits: Integers) -> np.int64:
-    """Return the bits of the least of some floats >= 0."""
-    least = np.int64(0x7FFFFFFFFFFFFFFF)
-    for j in range(bits.size):
-        least = bits[j] if bits[j] < least else least
+def _negate_column(
+    weights: Floats, scale: Floats, first: int, step: int, n: int, line: Floats
+) -> float:
+    """plain_negate of every step-th item."""
+    least = 0.0
+    for c in range(n):
+        value = weights[first + c * step] * scale[first + c * step]
+        value = value if value > 0.0 else 0.0
+        line[c] = -(value if value < LARGEST else LARGEST)
+        least = min(least, line[c])
     return least
 
 
 @njit(nogil=True, cache=True)
-def _first_with(bits: Integers, wanted: np.int64, rank: Integers) -> int:
-    """Return the position of least rank whose bits are the wanted ones, as a vectorised loop."""
-    none = np.int64(2 * bits.size)
-    first = none
-    for j in range(bits.size):
-        candidate = rank[j] if bits[j] == wanted else none
-        first = candidate if candidate < first else first
-    return int(first if first < bits.size else first - bits.size)
-
-
-@njit(nogil=True, cache=True)
-def _scratch(width: int) -> tuple[Floats, Integers]:
-    """Allocate what _solve needs for up to `width` columns."""
-    return np.empty(4 * width), np.empty(3 * width, np.int64)
-
-
-@njit(nogil=True, cache=True)
 def _solve(
-    cost: Floats, floats: Floats, integers: Integers, column_of: Integers, row_of: Integers
+    cost: Floats,
+    scratch: tuple[Floats, Integers, Positions],
+    column_of: Integers,
+    row_of: Integers,
 ) -> None:
-    """Assign all rows at least cost, one shortest augmenting path per row.
+    """Assign all rows at least cost, given the first prices.
 
-    Invariants: price <= 0, and 0 at unassigned columns; so cost - price >= 0, and every assigned
-    pair attains the least cost - price of its row (up to rounding). Every search closes a column
-    per step, so it ends whatever the rounding does. Padding columns cost infinity.
+    Invariants: cost - price >= 0, as prices only fall; every assigned pair attains the least
+    cost - price of its row (up to rounding); if some columns stay unassigned, their price is 0 and
+    no price is above. Padding columns cost infinity.
     """
     width = cost.shape[1]
+    floats, integers, previous = scratch
     price, distance = floats[:width], floats[width : 2 * width]
-    opened, final = floats[2 * width : 3 * width], floats[3 * width : 4 * width]
-    rank, previous = integers[:width], integers[width : 2 * width]
-    closed = integers[2 * width : 3 * width]
-    bits = distance.view(np.int64)
+    zeros, final = floats[2 * width : 3 * width], floats[3 * width :]
+    rank, free, closed = integers[:width], integers[width : 2 * width], integers[2 * width :]
     for c in range(width):
-        price[c] = 0.0
+        zeros[c] = 0.0
         row_of[c] = -1
-        rank[c] = c  # On ties unassigned columns come first: they end the search.
-    for start in range(cost.shape[0]):
-        line = cost[start]
-        for c in range(width):
-            opened[c] = price[c]
-            distance[c] = line[c] - price[c]
-            previous[c] = start
-        n_closed = 0
-        while True:
-            j = _first_with(bits, _least(bits), rank)
-            lowest = distance[j]
-            r = row_of[j]
-            if r < 0:
-                break
-            closed[n_closed] = j
-            n_closed += 1
-            final[j] = lowest
-            # Closed columns get infinite distances, now and in the update below.
-            distance[j] = np.inf
-            opened[j] = -np.inf
-            line = cost[r]
-            _relax(line, opened, lowest, lowest - (line[j] - price[j]), r, distance, previous)
-        for k in range(n_closed):
-            price[closed[k]] += final[closed[k]] - lowest
-        rank[j] += width
-        while True:
-            r = previous[j]
-            row_of[j] = r
-            if r == start:
-                column_of[r] = j
-                break
-            column_of[r], j = j, column_of[r]
+        rank[c] = c  # + width once it is assigned: on ties unassigned columns come first
+    n_free = _bid(cost, price, rank, free, column_of, row_of)
+    for k in range(n_free):
+        search = distance, zeros, final, rank, closed, previous[:width]
+        _augment(cost, free[k], price, search, column_of, row_of)
 
 
 @njit(nogil=True, cache=True)
-def _relax(
-    line: Floats,
-    opened: Floats,
-    lowest: float,
-    shift: float,
-    row: int,
-    distance: Floats,
-    previous: Integers,
-) -> None:
-    """Shorten the distances of the open columns by the paths through a row."""
+def _bid(
+    cost: Floats,
+    price: Floats,
+    rank: Integers,
+    free: Integers,
+    column_of: Integers,
+    row_of: Integers,
+) -> int:
+    """Let every free row take its cheapest column from whoever has it; return how many stay free.
+
+    The price falls until the row's second best column is as good.
+    """
+    n_free = cost.shape[0]
+    for r in range(n_free):
+        free[r] = r
+    for _ in range(ROUNDS):
+        n_left = 0
+        for k in range(n_free):
+            r = free[k]
+            least, second, c = two_least(cost[r], price)
+            if c < 0:
+                c = _first_with(least, cost[r], price, rank)
+            elif second < np.inf:  # there is another column
+                price[c] -= second - least
+            free[n_left] = row_of[c]
+            n_left += row_of[c] >= 0
+            rank[c] = c + price.size
+            row_of[c] = r
+            column_of[r] = c
+        n_free = n_left
+    return n_free
+
+
+@njit(nogil=True, cache=True)
+def _first_with(wanted: float, line: Floats, price: Floats, rank: Integers) -> int:
+    """Return the column of least rank where line - price is as wanted, as a vectorised loop."""
+    none = np.int64(2 * line.size)
+    first = none
     for c in range(line.size):
-        through = line[c] - opened[c] + shift
-        # Rounding must not bring a distance below one that is already final.
-        through = through if through > lowest else lowest
-        shorter = through < distance[c]
-        distance[c] = through if shorter else distance[c]
-        previous[c] = row if shorter else previous[c]
+        candidate = rank[c] if line[c] - price[c] == wanted else none
+        first = candidate if candidate < first else first
+    return int(first if first < line.size else first - line.size)
+
+
+@njit(nogil=True, cache=True)
+def _augment(
+    cost: Floats,
+    start: int,
+    price: Floats,
+    search: tuple[Floats, Floats, Floats, Integers, Integers, Positions],
+    column_of: Integers,
+    row_of: Integers,
+) -> None:
+    """Assign a row along the shortest path to an unassigned column.
+
+    Every step closes a column, so the search ends whatever the rounding does. A closed column has
+    the price -infinity for now: no path leads there.
+    """
+    width = price.size
+    distance, zeros, final, rank, closed, previous = search
+    for c in range(width):
+        distance[c] = np.inf
+    least, _, c = relax(cost[start], price, distance, previous, 0.0, 0.0, start)
+    n_closed = 0
+    while True:
+        if c < 0:
+            c = _first_with(least, distance, zeros, rank)
+        r = row_of[c]
+        if r < 0:
+            break
+        shift = least - (cost[r, c] - price[c])
+        closed[n_closed] = c
+        final[n_closed] = price[c]
+        final[width + n_closed] = least
+        n_closed += 1
+        distance[c] = np.inf
+        price[c] = -np.inf
+        least, _, c = relax(cost[r], price, distance, previous, least, shift, r)
+    for k in range(n_closed):
+        price[closed[k]] = final[k] + (final[width + k] - least)
+    rank[c] += width
+    while True:
+        r = previous[c]
+        row_of[c] = r
+        if r == start:
+            column_of[r] = c
+            break
+        column_of[r], c = c, column_of[r]

@@ -124,7 +124,7 @@ def _load_block(
     _: Any, weights: Any, scale: Any, first: Any, column: Any, lane: Any, rows: Any
 ) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Code(context, builder, sig, args, LANE_BLOCK)
+        code = Code(context, builder, sig, args, LANE_BLOCK)
         matrix = context.make_array(sig.args[0])(context, builder, args[0])
         n, m = code.cgutils.unpack_tuple(builder, matrix.shape, 2)
         last, (first, column, lane) = builder.sub(n, code.i64(1)), args[2:5]
@@ -165,7 +165,7 @@ def _best_sum(
     _: Any, rows: Any, choices: Any, left: Any, right: Any, begin: Any, end: Any, target: Any
 ) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Code(context, builder, sig, args, LANES)
+        code = Code(context, builder, sig, args, LANES)
         begin, end, target = args[4:]
         wide = code.ir.VectorType(code.i64, LANES)
         best = code.variable(code.ir.Constant(code.vector, [-1.0] * LANES))
@@ -199,7 +199,7 @@ def _best_cube(
     large: Any,
 ) -> Any:
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Code(context, builder, sig, args, LANE_BLOCK)
+        code = Code(context, builder, sig, args, LANE_BLOCK)
         lane, start, target, high, cell, large = args[3:]
 
         def gain(number: Any, size: int) -> Any:
@@ -239,7 +239,7 @@ def _best_cube(
 def _trace(_: Any, best: Any, profit: Any, cells: Any, choices: Any, lane: Any) -> Any:
     # There is no hardware gather: its LLVM intrinsic differs between the versions Numba may use.
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Code(context, builder, sig, args, LANE_BLOCK)
+        code = Code(context, builder, sig, args, LANE_BLOCK)
         table = context.make_array(sig.args[2])(context, builder, args[2])
         small, large = code.cgutils.unpack_tuple(builder, table.shape, 2)
         lane, wide, one = args[4], code.ir.VectorType(code.i64, LANE_BLOCK), code.i64(1)
@@ -285,7 +285,7 @@ def _trace(_: Any, best: Any, profit: Any, cells: Any, choices: Any, lane: Any) 
     return types.void(best, profit, cells, choices, lane), codegen
 
 
-class _Code:
+class Code:
     """What both loops do with the arrays they are given, as instructions."""
 
     def __init__(self, context: Any, builder: Any, sig: Any, args: Any, lanes: int):
@@ -327,6 +327,12 @@ class _Code:
         place = self._place(array, index, self.vector)
         return self.builder.load(place, align=8, typ=self.vector)
 
+    def integers(self, array: int, row: Any) -> Any:
+        """A row of an array of int32."""
+        kind = self.ir.VectorType(self.i32, self.lanes)
+        place = self._place(array, self._start(row), kind)
+        return self.builder.load(place, align=4, typ=kind)
+
     def prefetch(self, array: int, index: Any) -> None:
         """Ask for a cache line that will be read next, which need not lie inside the array."""
         place = self._place(array, index, self.ir.IntType(8))
@@ -351,7 +357,7 @@ class _Code:
         return self.builder.select(self.builder.fcmp_ordered(">", value, other), value, other)
 
     def splat(self, value: Any) -> Any:
-        """The vector that holds an integer in every lane."""
+        """The vector that holds a number in every lane."""
         empty = self.ir.Constant(self.ir.VectorType(value.type, self.lanes), self.ir.Undefined)
         first = self.builder.insert_element(empty, value, self.i32(0))
         return self.shuffle(first, empty, [0] * self.lanes)
