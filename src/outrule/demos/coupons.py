@@ -48,12 +48,12 @@ class Trips:
         )
 
     def columns(self, base: Booleans) -> dict[str, Floats]:
-        """What rules look at, shape (n, 5); a usual price is the median of the base trips."""
+        """What rules look at, by brand; a usual price is the median of the base trips."""
         price = self.price
         last, share = self._history()
         return {
             "price": price,
-            "cheapest": np.eye(len(BRANDS))[price.argmin(axis=1)],
+            "cheapest": np.eye(price.shape[1])[price.argmin(axis=1)],
             "above_cheapest": price - price.min(axis=1, keepdims=True),
             "promotion": (price <= PROMOTION * np.median(price[base], axis=0)).astype(np.float64),
             "last": last,
@@ -75,7 +75,7 @@ class Trips:
         first[0] = True
         last = np.where(first[:, None], 0.0, np.roll(self.bought, 1, axis=0))
         start = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
-        before = np.vstack([np.zeros(len(BRANDS)), np.cumsum(self.bought, axis=0)])
+        before = np.vstack([np.zeros(self.bought.shape[1]), np.cumsum(self.bought, axis=0)])
         counts = before[np.arange(len(first))] - before[start]
         return last, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
