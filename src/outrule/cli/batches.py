@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 Batch = tuple[Any, "Instances", Any]  # key, instances, and outcomes in the order of the rows
 
 
-def read_batches(model: Model, table: str, key: str | None, column: str | None) -> Iterator[Batch]:
+def split_table(
+    model: Model, frame: pl.DataFrame, key: str | None, column: str | None
+) -> Iterator[Batch]:
     """The batches of a table in the order of their keys; outcomes that are null are NaN."""
     import numpy as np
 
-    from outrule.data.table_files import read_table
     from outrule.data.tables import without
 
-    frame, names = read_table(table), model.columns
+    names = model.columns
     assert names is not None
     outcome = _outcome(frame, names.outcome)
     kept = without(frame, *names.hidden)

@@ -19,9 +19,15 @@ from typing import IO
 
 import polars as pl
 
-from outrule.data.table_sizes import FAULTS, arrow_bytes, check_memory, parquet_bytes
+from outrule.data.table_sizes import (
+    FAULTS,
+    arrow_bytes,
+    check_memory,
+    parquet_bytes,
+    read_stream,
+)
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_special, open_output
+from outrule.files import STANDARD, is_special, is_utf8, open_output
 from outrule.words import count
 
 
@@ -106,16 +112,18 @@ def open_table(path: str | PathLike[str], identifiers: Collection[str] = ()) -> 
     name = "standard input" if str(path) == STANDARD else str(path)
     try:
         if str(path) == STANDARD:
-            return _parse(sys.stdin.buffer.read(), None, name, identifiers)
+            return _parse(read_stream(sys.stdin.buffer, name), None, name, identifiers)
         if is_special(path):
             kind = EXTENSIONS.get(_extension(path))
-            return _parse(Path(path).read_bytes(), kind, name, identifiers)
+            with Path(path).open("rb") as file:
+                return _parse(read_stream(file, name), kind, name, identifiers)
         with Path(path).open("rb") as file:
             kind = table_kind(path)
             if kind is not Kind.PARQUET:
                 check_memory(os.fstat(file.fileno()).st_size, name)
                 return _parse(file.read(), kind, name, identifiers)
             _check_start(file.read(8), kind, name)
+        _check_name(name)
         frame = _parse_binary(Path(path), kind, name)  # by its path: not in memory twice
         return TableFile(name, frame)
     except OSError as error:
@@ -167,6 +175,7 @@ def _named_faults(name: str) -> Iterator[None]:
     try:
         with Path(name).open("rb") as file:
             _check_start(file.read(8), Kind.PARQUET, name)
+        _check_name(name)
         with _quiet_panics():
             yield
     except OSError as error:
@@ -231,6 +240,12 @@ def _parse(
         ]
     )
     return TableFile(name, typed, text, _lines(data, SEPARATORS[kind], text.height))
+
+
+def _check_name(name: str) -> None:
+    """Raise for the name of a file that Polars cannot open."""
+    if not is_utf8(name):
+        raise DataError(f"{name}: the name of this file is not UTF-8: rename it.")
 
 
 def _check_start(start: bytes, kind: Kind, name: str) -> None:
