@@ -422,7 +422,7 @@ def test_certify_refuses_what_fit_has_seen_and_what_has_no_outcome(folder):
     assert refused(run("certify", model, folder / "past.csv"), "fit has seen")
     assert refused(run("certify", model, folder / "today.csv"), "outcome column 'completed'")
     result = run("certify", model, folder / "later.csv", "--confidence", 1.5)
-    assert refused(result, "Error: --confidence must be a number in (0, 1). Got 1.5 instead.")
+    assert refused(result, "Error: --confidence must be a number in [1e-09, 1). Got 1.5 instead.")
 
 
 def test_report_writes_a_page_or_prints_its_content(folder, tmp_path):
@@ -484,12 +484,31 @@ def test_an_output_is_never_one_of_the_inputs(folder, tmp_path):
 
 def test_places_that_cannot_be_written_are_refused_before_the_work(folder, tmp_path):
     model, today = folder / "model.json", folder / "today.csv"
+    (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere" / "t.csv")
     for output, words in (
         (tmp_path, "is a folder"),
         (tmp_path / "nowhere" / "t.csv", "does not exist: create it first"),
+        (tmp_path / "link.csv", f"the folder {tmp_path / 'nowhere'} does not exist"),
         (tmp_path / "t.xlsx", "unsupported file extension '.xlsx'; use .parquet, .csv, .tsv"),
+        ("", "the name of a file is empty"),
     ):
         assert refused(run("predict", model, today, "-o", output), words)
+
+
+def test_an_empty_name_is_not_the_current_folder(folder, tmp_path):
+    model, spec, out = folder / "model.json", folder / "spec.toml", tmp_path / "out"
+    words = "the name of a file is empty"
+    assert refused(run("decide", model, "", "-o", out), words)
+    assert refused(run("fit", "", "--spec", spec, "-o", out), words)
+    assert refused(run("certify", model, "", "-o", out), words)
+    assert refused(run("report", model, "", "-o", out), words)
+
+
+def test_errors_name_the_options_of_the_command(folder, tmp_path):
+    model, today, output = folder / "model.json", folder / "today.csv", tmp_path / "out.csv"
+    decide = ("decide", model, today, "-o", output, "--explore")
+    assert refused(run(*decide, "2"), "--explore must be a number in (0, 1]. Got 2.0")
+    assert refused(run(*decide, "0.1", "--seed", "-1"), "--seed must be a whole number of at least")
 
 
 def test_what_cannot_be_read_is_refused(folder, tmp_path):
@@ -777,7 +796,7 @@ def test_the_demo_prints_a_table_or_a_certificate():
         (("--epsilon", "2"), "epsilon"),
         (("--problem", "chess"), "chess"),
         (("--regime", "lucky"), "lucky"),
-        (("--rounds", "0"), "rounds"),
+        (("--rounds", "0"), "Error: --rounds must be a whole number of at least 1. Got 0"),
         (("--redraw",), "out"),
     ],
 )

@@ -61,6 +61,19 @@ def test_help_on_a_full_device_is_a_sentence():
         assert "No space left on device" in done.stderr
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes")
+def test_names_that_are_not_utf_8(folder, tmp_path):  # noqa: F811
+    model, today, odd = folder / "model.json", folder / "today.csv", tmp_path / "t\udc80"
+    output = odd.with_suffix(".parquet")
+    assert run("predict", model, today, "-o", output).exit_code == 0
+    words = "the name of this file is not UTF-8: rename it"
+    assert refused(run("predict", model, output, "-o", tmp_path / "u.csv"), words)
+    assert refused(run("predict", model, tmp_path, "-o", folder / "all"), words)
+    named = run("predict", model, today, "-o", tmp_path / "u.csv", "--column", "\udc80")
+    assert refused(named, "--column is not UTF-8")
+    assert run("example", odd).exit_code == 0
+
+
 def test_a_loop_of_links_is_a_sentence(folder, tmp_path):  # noqa: F811
     (tmp_path / "a.csv").symlink_to(tmp_path / "b.csv")
     (tmp_path / "b.csv").symlink_to(tmp_path / "a.csv")

@@ -148,6 +148,12 @@ def test_a_draft_that_is_taken_for_stale_before_it_is_locked_is_made_again(tmp_p
     assert [path.read_text() for path in tmp_path.iterdir()] == ["words"]
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_named():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write_text(Path("/dev/full"), "text")
+
+
 def test_a_device_is_written_into_and_never_replaced():
     write_text(Path("/dev/null"), "words")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)

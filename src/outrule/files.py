@@ -110,11 +110,15 @@ def _keep_access(draft: Path, old: os.stat_result) -> None:
 
 def write_text(target: Path, text: str) -> None:
     """Write a text file, complete or not at all; a pipe or device is written into."""
-    if is_special(target):
-        target.write_text(text, encoding="utf-8")
-        return
-    with whole_file(target) as draft:
-        draft.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        if is_special(target):
+            target.write_text(text, encoding="utf-8")
+            return
+        with whole_file(target) as draft:
+            draft.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        error.filename = error.filename or str(target)  # a full disk does not say where it is
+        raise
 
 
 def read_limited(path: str | PathLike[str], most: int, *, secret: bool = False) -> bytes:
@@ -174,8 +178,24 @@ def local_path(path: str | PathLike[str]) -> str:
     return str(path).removeprefix("file://")
 
 
+def check_named(path: str | PathLike[str] | None) -> None:
+    """Raise for an empty name, which would mean the current folder."""
+    if path is not None and not str(path):
+        raise DataError("the name of a file is empty: perhaps a variable of the shell is not set.")
+
+
+def is_utf8(name: str) -> bool:
+    """Whether a name, perhaps from the system, consists of characters that can be written."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_folder(path: str | PathLike[str]) -> bool:
     """Whether a path means many files: a folder, an address, or a pattern that is no file."""
+    check_named(path)
     if is_address(path):
         return True
     path = local_path(path)

@@ -286,6 +286,17 @@ def test_a_text_file_larger_than_the_memory_is_refused(tmp_path, monkeypatch):
         read_table(path)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no endless device")  # noqa: PTH110
+def test_an_endless_stream_is_refused(monkeypatch):
+    monkeypatch.setenv("OUTRULE_MEMORY", "0.01")
+    with pytest.raises(DataError, match=r"/dev/zero unpacks to about .* more than half of the"):
+        read_table("/dev/zero")
+    with open("/dev/zero") as endless:  # noqa: PTH123
+        monkeypatch.setattr("sys.stdin", endless)
+        with pytest.raises(DataError, match="standard input unpacks to about"):
+            read_table("-")
+
+
 WIDE = pl.DataFrame(
     {
         "whole": np.arange(2000),

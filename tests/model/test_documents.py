@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import outrule
+from outrule.cli.judging import open_certificate
 from outrule.errors import ArgumentError, DataError
-from outrule.model import codec
+from outrule.model import codec, documents
 from outrule.model.documents import read_key, seal
 from sealing import reseal
 
@@ -191,11 +192,13 @@ def test_the_seal_is_what_its_twin_says(model):
 
 
 def test_a_file_that_is_too_large_is_not_read(monkeypatch):
-    monkeypatch.setattr(codec, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(documents, "LARGEST_FILE", 1000)
     with pytest.raises(DataError, match=r"model\.json is too large: it has more than 1,000 bytes"):
         outrule.load(MODEL)
     with pytest.raises(DataError, match="/dev/zero is too large"):
         outrule.load("/dev/zero")
+    with pytest.raises(DataError, match="/dev/zero is too large"):
+        open_certificate("/dev/zero", None)
 
 
 def changed(tmp_path, **changes):

@@ -172,7 +172,7 @@ def test_outcomes_may_be_empty_where_nothing_was_chosen(folder, tmp_path):
     assert "Rivals are not watched" in found.stdout
     broken = table.with_columns(done=pl.when(~pl.col("chosen")).then("done"))
     broken.write_csv(chosen)
-    words = ("outcome is missing at", "row", "an item that was chosen")
+    words = ("outcome is missing at", "line", "an item that was chosen")
     assert refused(run(*command[:-3], tmp_path / "new.json", *BY_DAY), *words)
     assert not (tmp_path / "new.json").exists()
 
@@ -190,6 +190,7 @@ def test_outcomes_may_be_empty_where_nothing_was_chosen(folder, tmp_path):
         (lambda t: t, ("--batch-key", "soon"), "the batch key 'soon' is neither"),
         (lambda t: t, (*BY_DAY, "--batch-key", "3"), "choose one"),
         (lambda t: t, ("--run-length", "often"), "--run-length 'often' is neither"),
+        (lambda t: t, ("--run-length", "9" * 400), "--run-length '9999"),
         (lambda t: t, ("--run-length", "1"), "--run-length must be a whole number of at least 2"),
         (lambda t: t, ("--run-length", "2y", "--batch", "year"), "--batch 'year' is not"),
         (lambda t: t, ("--margin", "-1"), "--margin must be a number of at least 0"),
@@ -206,6 +207,18 @@ def test_bad_input_is_refused_before_anything_is_written(folder, tmp_path, chang
     given = [places.get(option, option) for option in options]
     assert refused(run("watch", folder / "model.json", table, "--state", state, *given), words)
     assert not state.exists()
+
+
+def test_names_and_lines_are_those_of_the_file(folder, tmp_path):
+    model, table, state = folder / "model.json", tmp_path / "t.csv", tmp_path / "w.json"
+    rows = ["trip,driver,score,done", "2024.1,a,0.6,1", "2024.1,b,0.4,0"]
+    table.write_text("\n".join([*rows, "2024.10,a,0.6,1", "2024.10,b,0.4,0", ""]))
+    found = run("watch", model, table, "--state", state, "--json")
+    assert found.exit_code == 3, found.stderr
+    assert json.loads(found.stdout)["n"] == 2
+    table.write_text("\n".join([*rows, "7,a,0.6,1", "7,b,nan,0", ""]))
+    found = run("watch", model, table, "--state", tmp_path / "v.json")
+    assert refused(found, f"prediction is NaN at instance '7', line 5 of {table}.")
 
 
 def test_a_state_that_cannot_be_used_is_refused(folder, tmp_path):

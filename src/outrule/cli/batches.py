@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from outrule.cli.files import read_as_trained
 from outrule.errors import DataError
-from outrule.files import is_folder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,20 +19,14 @@ if TYPE_CHECKING:
 Batch = tuple[Any, "Instances", Any]  # key, instances, and outcomes in the order of the rows
 
 
-def read_batches(model: Model, table: str, key: str | None, column: str | None) -> Iterator[Batch]:
-    """The batches of a table or folder in the order of their keys; null outcomes are NaN."""
-    if is_folder(table):
-        if key is not None:
-            raise DataError("--batch-key is for one table: a folder has a batch in every file.")
-        return _batches_of_files(model, table, column)
-    return _batches(model, table, key, column)
-
-
-def _batches_of_files(model: Model, folder: str, column: str | None) -> Iterator[Batch]:
+def split_folder(model: Model, folder: str, key: str | None, column: str | None) -> Iterator[Batch]:
     """A batch of every file, or those that a column says, of which each is whole in one file."""
     from outrule.data.partitions import check_schemas, count_instances, find_files, naming
+    from outrule.data.table_files import read_table
     from outrule.watching.keys import in_order
 
+    if key is not None:
+        raise DataError("--batch-key is for one table: a folder has a batch in every file.")
     files, names = find_files(folder), model.columns
     assert names is not None
     schema = check_schemas(files)
@@ -42,19 +35,19 @@ def _batches_of_files(model: Model, folder: str, column: str | None) -> Iterator
         files = [file for file, n in zip(files, counts, strict=True) if n]
     if column is None:
         keys = _keys_of_names(files)
-        for key in in_order(keys) if keys else [None] * len(files):
-            file = keys[key] if keys else files.pop(0)
+        for name in in_order(keys) if keys else [None] * len(files):
+            file = keys[name] if keys else files.pop(0)
             with naming(file):
-                yield from _batches(model, str(file.path), key, None)
+                yield from split_table(model, read_table(str(file.path)), name, None)
         return
     owners, opened, batches = _owners(files, column), None, dict[Any, Batch]()
-    for key in in_order(owners):
-        with naming(owners[key]):
-            if owners[key] is not opened:
-                opened = owners[key]
-                found = _batches(model, str(opened.path), None, column)
+    for one in in_order(owners):
+        with naming(owners[one]):
+            if owners[one] is not opened:
+                opened = owners[one]
+                found = split_table(model, read_table(str(opened.path)), None, column)
                 batches = {batch[0]: batch for batch in found}
-        yield batches[key]
+        yield batches[one]
 
 
 def _keys_of_names(files: list[File]) -> dict[Any, File]:
@@ -89,15 +82,16 @@ def _owners(files: list[File], column: str) -> dict[Any, File]:
     return owners
 
 
-def _batches(model: Model, table: str, key: Any, column: str | None) -> Iterator[Batch]:
-    """Those of one table."""
+def split_table(
+    model: Model, frame: pl.DataFrame, key: str | None, column: str | None
+) -> Iterator[Batch]:
+    """The batches of a table in the order of their keys; outcomes that are null are NaN."""
     import numpy as np
 
     from outrule.data.nesting import unnest
-    from outrule.data.table_files import read_table
     from outrule.data.tables import without
 
-    frame, names = read_table(table), model.columns
+    names = model.columns
     assert names is not None
     outcome = _outcome(unnest(frame, names).frame, names.outcome)
     kept = without(frame, *names.hidden)

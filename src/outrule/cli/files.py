@@ -15,7 +15,14 @@ import typer
 
 from outrule.cli.talking import printable, say
 from outrule.errors import DataError
-from outrule.files import STANDARD, follow_links, is_address, is_special, open_output
+from outrule.files import (
+    STANDARD,
+    check_named,
+    follow_links,
+    is_address,
+    is_special,
+    open_output,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -55,6 +62,8 @@ def check_output(
     option: str = "-o",
 ) -> None:
     """Raise an error for a path that cannot be written, or that is one of the inputs."""
+    for given in (output, *inputs):
+        check_named(given)
     if output == STANDARD and as_json:
         raise DataError("--json and '-o -' both write to standard output: choose one.")
     if output == STANDARD and sys.stdout is None:
@@ -70,8 +79,8 @@ def check_output(
     path = Path(output)
     if path.is_dir():
         raise DataError(f"{output} is a folder: name a file inside it.")
-    if not follow_links(path).parent.is_dir():
-        raise DataError(f"the folder {path.parent} does not exist: create it first.")
+    if not (folder := follow_links(path).parent).is_dir():
+        raise DataError(f"the folder {folder} does not exist: create it first.")
     for given in inputs:
         if given in (None, STANDARD) or not (path.exists() and Path(given).exists()):
             continue

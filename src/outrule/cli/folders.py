@@ -15,7 +15,7 @@ from outrule.cli.files import Opened, check_output, open_key, open_model, open_t
 from outrule.cli.screening import Answers, OnError, write_errors
 from outrule.cli.talking import printable, say
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_address
+from outrule.files import STANDARD, is_address, is_utf8
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,6 +79,8 @@ class Names(NamedTuple):
     def check_given(self) -> None:
         if not self.columns[0]:
             raise DataError("--column is empty: give the column a name.")
+        if not is_utf8(self.columns[0]):
+            raise DataError("--column is not UTF-8: give the column another name.")
 
     def check_free(self, known: Sequence[str]) -> None:
         """Raise for a column that the table has already."""

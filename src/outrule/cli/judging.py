@@ -276,8 +276,11 @@ def _certify_folder(
 
 def open_certificate(path: str, key: bytes | None) -> Certificate:
     """A certificate that was written; an error names its file."""
+    from outrule.model.documents import read_file
+
+    text = read_file(path, "certificate")
     try:
-        return outrule.Certificate.from_json(Path(path).read_text(encoding="utf-8"), key)
+        return outrule.Certificate.from_json(text, key)
     except ValueError as error:
         raise DataError(f"{path}: {error}") from None
 

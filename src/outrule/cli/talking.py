@@ -18,7 +18,10 @@ from outrule.words import harmless
 REFUSED, CRASHED, INTERRUPTED, PIPE_CLOSED = 2, 70, 130, 141
 NO_MEMORY = "there is not enough memory for this"
 LEAST = 1_700  # megabytes of address space: with less, libraries abort or hang when they start
-ARGUMENT = re.compile(r"The '(\w+)' argument of \S+ must be(?: (a float|an int)\b)?")
+ARGUMENT = re.compile(
+    r"The '(?:--)?([\w-]+)' argument of (?:outrule )?\S+ must be(?: (a float|an int)\b)?"
+)
+NAMES = {"n_refits": "refits", "share": "explore", "random_state": "seed"}  # of our options
 KINDS = {"a float": " a number", "an int": " a whole number"}
 # What errors say to users of Python, and what it is on the command line.
 WORDS = {
@@ -129,7 +132,9 @@ def in_our_words(words: str, options: Collection[str] = ()) -> str:
 
     def reword(found: re.Match[str]) -> str:
         name, kind = found.groups()
-        shown = f"--{name.replace('_', '-')}" if name in options else f"'{name}'"
+        name = name.replace("-", "_")
+        known = next((one for one in (name, NAMES.get(name)) if one in options), None)
+        shown = f"'{name}'" if known is None else f"--{known.replace('_', '-')}"
         return f"{shown} must be{KINDS.get(kind, '')}"
 
     for python, ours in WORDS.items():

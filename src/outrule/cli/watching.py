@@ -10,20 +10,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from outrule.cli.batches import Batch, read_batches
-from outrule.cli.files import MODEL, check_output, finish, open_model
+from outrule.cli.batches import Batch, split_folder, split_table
+from outrule.cli.files import (
+    MODEL,
+    check_output,
+    finish,
+    identifiers,
+    open_model,
+    places_in,
+)
 from outrule.cli.talking import printable, say, waiting
 from outrule.errors import DataError
-from outrule.files import STANDARD, write_text
+from outrule.files import STANDARD, is_folder, write_text
 from outrule.words import count
 
 if TYPE_CHECKING:
     from outrule import Watch
+    from outrule.data.table_files import TableFile
     from outrule.model.model import Model
 
 EXIT = {"kept": 0, "lost": 1, "undecided": 3}
 HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730, "year": 8760}
 RUN_LENGTH = 7300
+LONGEST = 20  # characters of a run length
 TABLE = Annotated[
     str | None,
     typer.Argument(
@@ -113,12 +122,19 @@ def watch(
         from outrule.watching.locking import locked
 
         fitted = open_model(model)
-        batches = () if table is None else read_batches(fitted, table, batch_key, batch_column)
+        folder = table is not None and is_folder(table)
+        read = None if table is None or folder else _open_table(fitted, table)
         with locked(Path(state)):
             watcher = _open(fitted, state, length, margin, max_weight, begin=table is not None)
             if acknowledge:
                 watcher.acknowledge()
-            notes = _count(watcher, batches)
+            notes: list[str] = []
+            if read is not None:
+                with places_in(read):
+                    batches = split_table(fitted, read.frame, batch_key, batch_column)
+                    notes = _count(watcher, batches)
+            elif table is not None:
+                notes = _count(watcher, split_folder(fitted, table, batch_key, batch_column))
             write_text(Path(state), watcher.to_json())
             _write_metrics(watcher, metrics)
             status, page = watcher.status, "" if output is None else _page(watcher)
@@ -140,10 +156,10 @@ def read_run_length(text: str, unit: str) -> int:
     if unit not in HOURS or unit == "year":
         raise DataError(f"--batch {unit!r} is not hour, day, week or month.")
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([hdwmy]?)", text)
-    if not found:
+    if not found or len(text) > LONGEST:
         raise DataError(
-            f"--run-length {text!r} is neither a number of batches nor a time such as 20y, 36m, "
-            "52w, 365d or 12h."
+            f"--run-length {text[:LONGEST]!r} is neither a number of batches nor a time such as "
+            "20y, 36m, 52w, 365d or 12h."
         )
     number, word = float(found[1]), found[2]
     if word:
@@ -166,6 +182,13 @@ def _check_files(
         raise DataError("--state, -o and --metrics must be different files.")
 
 
+def _open_table(model: Model, path: str) -> TableFile:
+    from outrule.data.table_files import open_table
+
+    assert model.columns is not None
+    return open_table(path, identifiers(model.columns))
+
+
 def _open(
     model: Model,
     state: str,
@@ -176,6 +199,8 @@ def _open(
     begin: bool,
 ) -> Watch:
     """Continue a watch, or begin one; what was set at its beginning cannot change."""
+    from outrule.model.documents import read_file
+    from outrule.watching.state import NOUN
     from outrule.watching.watch import Watch
 
     path = Path(state)
@@ -184,11 +209,7 @@ def _open(
             raise DataError(f"{state} does not exist: it is made by the first batch.")
         length = RUN_LENGTH if run_length is None else run_length
         return Watch(model, length, margin, max_weight)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise DataError(f"{state} is not a watch state of outrule: it is not UTF-8.") from None
-    watcher = Watch.from_json(text, model, name=state)
+    watcher = Watch.from_json(read_file(path, NOUN), model, name=state)
     given = {"run_length": run_length, "margin": margin, "max_weight": max_weight}
     for name, value in given.items():
         kept = getattr(watcher.state, name)

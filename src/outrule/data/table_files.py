@@ -20,9 +20,15 @@ from typing import IO
 import polars as pl
 
 from outrule.data.addresses import Address, Place
-from outrule.data.table_sizes import FAULTS, arrow_bytes, check_memory, parquet_bytes
+from outrule.data.table_sizes import (
+    FAULTS,
+    arrow_bytes,
+    check_memory,
+    parquet_bytes,
+    read_stream,
+)
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_address, is_special, local_path, open_output
+from outrule.files import STANDARD, is_address, is_special, is_utf8, local_path, open_output
 from outrule.words import count
 
 
@@ -107,10 +113,11 @@ def open_table(path: str | PathLike[str], identifiers: Collection[str] = ()) -> 
     name = "standard input" if str(path) == STANDARD else str(path)
     try:
         if str(path) == STANDARD:
-            return _parse(sys.stdin.buffer.read(), None, name, identifiers)
+            return _parse(read_stream(sys.stdin.buffer, name), None, name, identifiers)
         if is_special(path):
             kind = EXTENSIONS.get(_extension(path))
-            return _parse(Path(path).read_bytes(), kind, name, identifiers)
+            with Path(path).open("rb") as file:
+                return _parse(read_stream(file, name), kind, name, identifiers)
         if is_address(path):
             return _parse(Address(str(path)).read_bytes(), table_kind(path), name, identifiers)
         path = local_path(path)
@@ -120,6 +127,7 @@ def open_table(path: str | PathLike[str], identifiers: Collection[str] = ()) -> 
                 check_memory(os.fstat(file.fileno()).st_size, name)
                 return _parse(file.read(), kind, name, identifiers)
             _check_start(file.read(8), kind, name)
+        _check_name(name)
         frame = _parse_binary(Path(path), kind, name)  # by its path: not in memory twice
         return TableFile(name, frame)
     except OSError as error:
@@ -179,6 +187,7 @@ def _source(path: Place, *, only_end: bool = False) -> Iterator[Path | bytes]:
             source = path.read_end() if only_end else path.read_bytes()
             start = source[:8]
         _check_start(start, Kind.PARQUET, name)
+        _check_name(name)
         with _quiet_panics():
             yield source
     except OSError as error:
@@ -254,6 +263,12 @@ def _parse(
         ]
     )
     return TableFile(name, typed, text, _lines(data, SEPARATORS[kind], text.height))
+
+
+def _check_name(name: str) -> None:
+    """Raise for the name of a file that Polars cannot open."""
+    if not is_utf8(name):
+        raise DataError(f"{name}: the name of this file is not UTF-8: rename it.")
 
 
 def _check_start(start: bytes, kind: Kind, name: str) -> None:

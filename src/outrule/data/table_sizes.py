@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 from outrule.errors import DataError
 from outrule.memory import LIMIT, free_memory
@@ -12,19 +13,29 @@ from outrule.memory import LIMIT, free_memory
 ROW = 8  # bytes that a row costs at least
 # By the physical types of Parquet; strings cost 16 bytes wherever their letters are.
 WIDTHS = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8, 6: 16}
+CHUNK = 1 << 20  # bytes of a stream that are read at once
 DEEPEST = 32  # structures in each other
 FAULTS = (LookupError, ValueError, TypeError, struct.error)
 
 
-def check_memory(needed: int, name: str) -> None:
+def check_memory(needed: int, name: str, free: float | None = None) -> None:
     """Raise DataError for a table that needs more than half of the memory there is."""
-    free = free_memory()
+    free = free_memory() if free is None else free
     if free is not None and needed > free / 2:
         raise DataError(
             f"{name} unpacks to about {needed / 1e9:,.1f} GB, more than half of the "
             f"{free / 1e9:,.1f} GB of memory there is: split it, drop columns, or set {LIMIT} to "
             "the number of gigabytes that may be used."
         )
+
+
+def read_stream(stream: IO[bytes], name: str) -> bytes:
+    """All that a pipe or device has to say, which may be endless; DataError if it is too much."""
+    free, kept = free_memory(), io.BytesIO()
+    while chunk := stream.read(CHUNK):
+        kept.write(chunk)
+        check_memory(kept.tell(), name, free)
+    return kept.getvalue()
 
 
 def parquet_bytes(footer: bytes) -> int:

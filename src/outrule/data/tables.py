@@ -149,7 +149,7 @@ def _column(table: Any, name: str) -> Any:
 def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
     """Codes 0, 1, ... in order of first appearance, and what they stand for."""
     column = _column(table, name)
-    if str(column.dtype) == "Object" or (role == "item" and column.dtype.is_nested()):
+    if str(column.dtype) == "Object" or column.dtype.is_nested():
         raise DataError(
             f"{role} column {name!r} holds {column.dtype}, which cannot name the {role}s. "
             "Turn it into strings first, in pandas with .astype(str)."

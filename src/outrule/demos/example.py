@@ -8,8 +8,9 @@ import numpy as np
 import polars as pl
 from scipy.special import expit
 
+from outrule.data.table_files import write_table
 from outrule.errors import DataError
-from outrule.files import whole_file, write_text
+from outrule.files import write_text
 
 SPEC = """\
 # Which of the drivers that could take a trip should be offered it?
@@ -59,8 +60,7 @@ def write_example(folder: Path, n_trips: int = 5_000, seed: int = 0) -> list[Pat
         raise DataError(f"{paths[2]} is not the example's: choose another folder.")
     folder.mkdir(parents=True, exist_ok=True)
     for number, path in enumerate(paths[:2]):
-        with whole_file(path) as draft:
-            trips(n_trips, (seed, number), first_day=1 + 28 * number).write_csv(draft)
+        write_table(trips(n_trips, (seed, number), first_day=1 + 28 * number), path)
     write_text(paths[2], SPEC)
     return paths
 

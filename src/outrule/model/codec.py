@@ -32,9 +32,9 @@ from outrule.data.origin import ColumnNames
 from outrule.data.segments import Segment, Segmentation, Segments
 from outrule.data.sketch import CAPACITY, Seen, Sketch
 from outrule.errors import DataError
-from outrule.files import read_limited, write_text
+from outrule.files import write_text
 from outrule.model import value as values
-from outrule.model.documents import STRICT, damaged, read_document, seal
+from outrule.model.documents import STRICT, damaged, read_document, read_file, seal
 from outrule.model.model import Model
 from outrule.model.settings import Settings
 from outrule.model.value import Value
@@ -44,7 +44,6 @@ from outrule.rules import rules
 from outrule.rules.rules import Rule
 
 FORMAT = 1
-LARGEST_FILE = 256 << 20  # bytes
 KINDS: dict[str, type] = {
     name: kind
     for module in (one_item, matroids, matchings, given, rules, check, isotonic, cross_fit, values)
@@ -256,9 +255,9 @@ def load_model(
     path: str | PathLike[str], functions: Functions | None = None, key: bytes | None = None
 ) -> Model:
     """Read a model file; ``functions`` are those of the caller that the model needs, by name."""
-    data, words = read_limited(path, LARGEST_FILE), {"name": str(path), "noun": "model file"}
+    words = {"name": str(path), "noun": "model file"}
+    text = read_file(path, words["noun"])
     try:
-        text = data.decode("utf-8")
         return _model(read_document(ModelFile, text, FORMAT, **words, key=key), functions or {})
     except DataError:
         raise

@@ -10,6 +10,7 @@ import re
 import reprlib
 from collections.abc import Callable
 from functools import cache
+from os import PathLike
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -20,6 +21,7 @@ from outrule.files import read_limited
 Document = TypeVar("Document")
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 SHORTEST_KEY, LONGEST_KEY = 16, 1 << 16  # bytes
+LARGEST_FILE = 256 << 20  # bytes
 SEAL = re.compile(
     r',\n"digest": "sha256:([0-9a-f]{64})"(?:,\n"signature": "hmac-sha256:([0-9a-f]{64})")?\n}\n?'
 )
@@ -114,6 +116,14 @@ def check_key(key: Any) -> bytes:
             f"The 'key' argument must be at least {SHORTEST_KEY} bytes. Got {found} instead."
         )
     return bytes(key)
+
+
+def read_file(path: str | PathLike[str], noun: str) -> str:
+    """The text of a sealed document that is not too large to be one."""
+    try:
+        return read_limited(path, LARGEST_FILE).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise damaged(str(path), noun, error) from None
 
 
 def read_key(path: str) -> bytes:

@@ -20,7 +20,7 @@ from outrule.proof.evaluation import Evaluation
 from outrule.proof.novelty import check_new, find_groups, notes_of
 from outrule.proof.numbers import InMemory
 from outrule.proof.segment_verdicts import asked_segments, cut_held_out
-from outrule.proof.statement import Certificate as Certificate, Look
+from outrule.proof.statement import LEAST_CONFIDENCE, Certificate as Certificate, Look
 
 if TYPE_CHECKING:
     from outrule.data.partitions import Partitions  # loads Polars, which arrays do not need
@@ -72,7 +72,9 @@ def certify(
     >>> certify(calibrator, *outrule.worlds.two_arms(10_000, seed=1, epsilon=0.3)).verdict
     'pass'
     """
-    check_number(confidence, "confidence", "certify", 0, 1, high_open=True)
+    check_number(
+        confidence, "confidence", "certify", LEAST_CONFIDENCE, 1, low_open=False, high_open=True
+    )
     if max_weight is not None:
         max_weight = check_number(max_weight, "max_weight", "certify", 0)
     model = model_of(calibrator, "certify")

@@ -18,6 +18,7 @@ from outrule.proof.confidence import Estimate
 from outrule.words import as_html
 
 FORMAT = 1
+LEAST_CONFIDENCE = 1e-9  # with hardly less, one minus it is one
 Verdict = Literal["pass", "inconclusive", "fail"]
 
 
@@ -299,8 +300,8 @@ class Certificate:
         With a key, it must also be signed with that key.
         """
         certificate = read_document(cls, text, FORMAT, name="this", noun="certificate", key=key)
-        if not 0 < certificate.confidence < 1:
-            raise damaged("this", "certificate", ValueError("confidence: not in (0, 1)"))
+        if not LEAST_CONFIDENCE <= certificate.confidence < 1:
+            raise damaged("this", "certificate", ValueError("confidence: out of range"))
         return certificate
 
 
