@@ -83,7 +83,7 @@ def _owners(files: list[File], column: str) -> dict[Any, File]:
 
 
 def split_table(
-    model: Model, frame: pl.DataFrame, key: str | None, column: str | None
+    model: Model, frame: pl.DataFrame, key: int | str | None, column: str | None
 ) -> Iterator[Batch]:
     """The batches of a table in the order of their keys; outcomes that are null are NaN."""
     import numpy as np
