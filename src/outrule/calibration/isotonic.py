@@ -38,8 +38,14 @@ class Isotonic:
             raise refuse_argument(self.per_item, "per_item", "Isotonic", "a bool")
         check_number(self.folds, "folds", "Isotonic", 2, low_open=False, integer=True)
 
-    def fit(self, instances: Instances, frozen: Booleans | None = None) -> FittedIsotonic:
-        """Fit on all instances; ``frozen`` items are left as they are."""
+    def fit(
+        self, instances: Instances, frozen: Booleans | None = None, least: int = 1
+    ) -> FittedIsotonic:
+        """Fit on all instances; ``frozen`` items are left as they are.
+
+        With ``least``, every point of a curve is the mean of at least so many outcomes (if there
+        are as many), and items that have less than twice as many use the pooled curve.
+        """
         kept = slice(None) if frozen is None else np.flatnonzero(~frozen)
         x = instances.prediction[kept]
         y = instances.require_observed("Isotonic.fit")[kept]
@@ -51,16 +57,17 @@ class Isotonic:
         groups = []
         if self.per_item and instances.item is not None:
             groups = _rows_by_item(instances, instances.item[kept])
-            groups = [(name, rows) for name, rows in groups if weight[rows].any()]
+            enough = 1 if least == 1 else 2 * least
+            groups = [one for one in groups if np.count_nonzero(weight[one[1]]) >= enough]
 
         def fit_one(i: int) -> tuple[Floats, Floats]:
             rows = groups[i][1]
-            return _curve(x[rows], y[rows], weight[rows])
+            return _curve(x[rows], y[rows], weight[rows], least)
 
         names = [name for name, _ in groups]
         curves = dict(zip(names, threads.run(fit_one, len(groups)), strict=True))
         if len(curves) != getattr(instances.origin, "shape", (0, -1))[1]:
-            curves[POOLED] = _curve(x, y, weight)  # for items that have no curve
+            curves[POOLED] = _curve(x, y, weight, least)  # for items that have no curve
         return FittedIsotonic(curves)
 
     def cross_fit(
@@ -159,16 +166,34 @@ def _rows_by_item(
     ]
 
 
-def _curve(x: Floats, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """The thresholds of isotonic regression: between them it is interpolated."""
+def _curve(x: Floats, y: Floats, weight: Floats, least: int) -> tuple[Floats, Floats]:
+    """The thresholds of isotonic regression: between them it is interpolated.
+
+    It is the regression of the means of bins, which are the distinct x if ``least`` is 1.
+    """
     from scipy.optimize import isotonic_regression  # heavy, and only needed here
 
     order = np.argsort(x)
     order = order[weight[order] > 0]
     x, y, weight = x[order], y[order], weight[order]
-    first = np.flatnonzero(np.append(True, x[1:] != x[:-1]))
+    first = cut_bins(x, least)
     total = np.add.reduceat(weight, first)
     level = isotonic_regression(np.add.reduceat(weight * y, first) / total, weights=total).x
     rises = level[1:] != level[:-1]
     ends = np.append(True, rises) | np.append(rises, True)
-    return x[first][ends], np.asarray(level[ends])
+    # Rounding takes no mean out of its bin, so that the thresholds ascend.
+    last = np.append(first[1:], len(x)) - 1
+    at = np.clip(np.add.reduceat(weight * x, first) / total, x[first], x[last])
+    return at[ends], np.asarray(level[ends])
+
+
+def cut_bins(x: Floats, least: int) -> Integers:
+    """Where bins of equally many sorted x begin; equal x are in one, each has at least so many."""
+    if least == 1:
+        return np.flatnonzero(np.append(True, x[1:] != x[:-1]))
+    n_bins = max(len(x) // least, 1)
+    first = [0]
+    for begin in np.searchsorted(x, x[np.arange(1, n_bins) * len(x) // n_bins]).tolist():
+        if begin - first[-1] >= least and len(x) - begin >= least:
+            first.append(begin)
+    return np.array(first)
