@@ -1,5 +1,7 @@
 """Certificates on files one at a time are those on one table, to the last bit."""
 
+import warnings
+
 import numpy as np
 import partition_tables as tables
 import polars as pl
@@ -51,6 +53,34 @@ def test_segments_are_judged_as_on_one_table(tmp_path):
     assert outrule.certify(calibrator, data, segments=by).to_json() == expected.to_json()
     with pytest.raises(outrule.DataError, match=r"'km' changes within the instance .*b00.parquet"):
         outrule.certify(calibrator, data, segments=["km"])
+
+
+@pytest.mark.parametrize("case", ["best action", "both"])
+def test_a_certificate_goes_on_as_on_one_table(case, tmp_path):
+    columns, calibrator = COLUMNS | CASES[case][2], fitted(case)
+    frame = tables.offers(seed=2)
+    rare = pl.col("item").replace("eve", "zoe")  # items and days that the first look has not
+    new = frame.with_columns(visit="n" + pl.col("visit"), item=rare, day=pl.col("day") + 20)
+    first, second = cut(frame, tmp_path / "a", 3), cut(new, tmp_path / "b", 2)
+    files = [*sorted(first.glob("b*")), *sorted(second.glob("b*"))]
+    declared = {"max_weight": 40.0} if "weight" in columns else {}
+    looks, together = [], [files[:3], files]
+    for source in (
+        lambda paths: outrule.Partitions(paths, **columns),
+        lambda paths: outrule.Instances.from_table(
+            pl.concat(map(pl.read_parquet, paths)), **columns
+        ),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the new item
+            before, after = map(source, together)
+            one = outrule.certify(calibrator, before, **declared, segments=["city"])
+            two = outrule.certify(calibrator, after, previous=one)
+        looks.append((one.to_json(), two.to_json()))
+    assert looks[0] == looks[1]
+    for wrong in (files[:3], files[1:], files[3:] + files[:3]):
+        with pytest.raises(outrule.DataError, match="instances"):
+            outrule.certify(calibrator, outrule.Partitions(wrong, **columns), previous=one)
 
 
 def test_large_decisions_are_summed_in_the_same_order(tmp_path):

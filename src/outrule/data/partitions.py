@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path, PurePath, PurePosixPath
@@ -135,6 +136,12 @@ class Partitions:
         }
         for name, value in given.items():
             object.__setattr__(self, name, value)
+
+    def only(self, files: Sequence[File]) -> Partitions:
+        """Some of the files."""
+        some = copy(self)
+        object.__setattr__(some, "files", tuple(files))
+        return some
 
     def read(self, file: File, order: Sequence[str]) -> tuple[Instances, pl.DataFrame]:
         """The instances of one file, and its table by items with the columns in this order."""
