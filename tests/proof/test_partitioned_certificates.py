@@ -60,21 +60,21 @@ def test_a_certificate_goes_on_as_on_one_table(case, tmp_path):
     columns, calibrator = COLUMNS | CASES[case][2], fitted(case)
     frame = tables.offers(seed=2)
     rare = pl.col("item").replace("eve", "zoe")  # items and days that the first look has not
-    new = frame.with_columns(visit="n" + pl.col("visit"), item=rare, day=pl.col("day") + 20)
+    new = frame.with_columns(visit="n" + pl.col("visit"), item=rare, day=pl.col("day") + 50)
     first, second = cut(frame, tmp_path / "a", 3), cut(new, tmp_path / "b", 2)
     files = [*sorted(first.glob("b*")), *sorted(second.glob("b*"))]
     declared = {"max_weight": 40.0} if "weight" in columns else {}
+    by = outrule.Segments(["city"], 0.02, 20)
     looks, together = [], [files[:3], files]
-    for source in (
-        lambda paths: outrule.Partitions(paths, **columns),
-        lambda paths: outrule.Instances.from_table(
-            pl.concat(map(pl.read_parquet, paths)), **columns
-        ),
-    ):
+
+    def whole(paths, **columns):
+        return outrule.Instances.from_table(pl.concat(map(pl.read_parquet, paths)), **columns)
+
+    for source in (outrule.Partitions, whole):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the new item
-            before, after = map(source, together)
-            one = outrule.certify(calibrator, before, **declared, segments=["city"])
+            before, after = (source(paths, **columns) for paths in together)
+            one = outrule.certify(calibrator, before, **declared, segments=by)
             two = outrule.certify(calibrator, after, previous=one)
         looks.append((one.to_json(), two.to_json()))
     assert looks[0] == looks[1]
