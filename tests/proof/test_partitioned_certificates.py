@@ -9,6 +9,7 @@ import pytest
 from partition_tables import COLUMNS, RULES, cut, stacked
 
 import outrule
+from outrule.model.codec import to_text
 
 TWO = [rule for rule in RULES if not isinstance(rule, outrule.Fixed)]
 CASES = {
@@ -81,6 +82,24 @@ def test_a_certificate_goes_on_as_on_one_table(case, tmp_path):
     for wrong in (files[:3], files[1:], files[3:] + files[:3]):
         with pytest.raises(outrule.DataError, match="instances"):
             outrule.certify(calibrator, outrule.Partitions(wrong, **columns), previous=one)
+
+
+def test_a_file_that_does_not_count_is_read_like_others(tmp_path):
+    """Nor need the instances that are looked at together have a weight."""
+    frame = tables.offers(seed=2).with_columns(
+        weight=(pl.col("visit").str.tail(-1).cast(int) > 400).cast(float)
+    )
+    columns = COLUMNS | {"weight": "weight"}
+    folder = cut(frame, tmp_path / "in", 5)
+    calibrator, data = fitted("weights"), outrule.Partitions(folder, **columns)
+    whole = outrule.Instances.from_table(frame, **columns)
+    expected = outrule.certify(calibrator, whole, max_weight=1)
+    assert outrule.certify(calibrator, data, max_weight=1).to_json() == expected.to_json()
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), RULES, epsilon=0.05)
+    assert to_text(calibrator.fit(data).model_) == to_text(calibrator.fit(whole).model_)
+    cut(frame.with_columns(weight=0.0), tmp_path / "none", 2)
+    with pytest.raises(outrule.DataError, match="all weights are zero"):
+        outrule.certify(calibrator, outrule.Partitions(tmp_path / "none", **columns))
 
 
 def test_large_decisions_are_summed_in_the_same_order(tmp_path):
