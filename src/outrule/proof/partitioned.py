@@ -107,7 +107,8 @@ def certify_partitions(
         )
     if data.columns.outcome is None:
         raise refuse_argument(None, "outcomes", "certify", "given")
-    found, earlier = survey(data, model.problem, sample=2), ()
+    found = survey(data, model.problem, sample=2)
+    earlier: tuple[Look, ...] = ()
     if previous is not None:
         max_weight = previous.max_weight if max_weight is None else max_weight
         earlier = _looks_before(previous, model, found, confidence, max_weight)
