@@ -45,7 +45,7 @@ def fit(folder: Path, client: Any = None, checkpoint: Path | None = None) -> str
         for rule in outrule.multipliers(ITEMS, limit=20, seed=0)
     ]
     # Without the cross-fitted start, so that nearly all of the time is that of the loop.
-    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, 0.003, start=None)
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, 0.01, start=None)
     data = outrule.Partitions(folder, **COLUMNS)
     return to_text(calibrator.fit(data, client=client, checkpoint=checkpoint).model_)
 

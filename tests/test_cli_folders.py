@@ -292,6 +292,14 @@ def test_certify_on_a_folder_writes_the_certificate_of_one_table(model, past):
     assert many.exit_code == one.exit_code, many.stderr
     assert (past / "later.json").read_text() == (past / "later.parquet.json").read_text()
     assert many.stdout.replace("later.json", "later.parquet.json") == one.stdout
+    (past / "more").mkdir()
+    trips(3, n=100).write_parquet(past / "more" / "0.parquet")
+    trips(3, n=100).write_parquet(past / "more.parquet")
+    for end in ("", ".parquet"):
+        names = [past / f"{name}{end}" for name in ("later", "more")]
+        previous = ("--continue", past / f"later{end}.json")
+        run("certify", model, *names, *previous, "-o", past / f"continued{end}.json")
+    assert (past / "continued.json").read_text() == (past / "continued.parquet.json").read_text()
 
 
 def test_certify_and_report_say_what_a_folder_cannot_do(model, folder, past):
@@ -301,8 +309,6 @@ def test_certify_and_report_say_what_a_folder_cannot_do(model, folder, past):
         return result.stderr
 
     assert "a report needs one table" in words("report", model, folder, "-o", past / "r.html")
-    more = ("--continue", past / "c.json")
-    assert "--continue is not supported" in words("certify", model, folder, *more)
     spoken = words("certify", model, folder, "--segments", "driver")
     assert "'driver' changes within the instance" in spoken
     for path in folder.rglob("*.parquet"):

@@ -1,5 +1,7 @@
 """Certificates on files one at a time are those on one table, to the last bit."""
 
+import warnings
+
 import numpy as np
 import partition_tables as tables
 import polars as pl
@@ -7,6 +9,7 @@ import pytest
 from partition_tables import COLUMNS, RULES, cut, stacked
 
 import outrule
+from outrule.model.codec import to_text
 
 TWO = [rule for rule in RULES if not isinstance(rule, outrule.Fixed)]
 CASES = {
@@ -51,6 +54,52 @@ def test_segments_are_judged_as_on_one_table(tmp_path):
     assert outrule.certify(calibrator, data, segments=by).to_json() == expected.to_json()
     with pytest.raises(outrule.DataError, match=r"'km' changes within the instance .*b00.parquet"):
         outrule.certify(calibrator, data, segments=["km"])
+
+
+@pytest.mark.parametrize("case", ["best action", "both"])
+def test_a_certificate_goes_on_as_on_one_table(case, tmp_path):
+    columns, calibrator = COLUMNS | CASES[case][2], fitted(case)
+    frame = tables.offers(seed=2)
+    rare = pl.col("item").replace("eve", "zoe")  # items and days that the first look has not
+    new = frame.with_columns(visit="n" + pl.col("visit"), item=rare, day=pl.col("day") + 50)
+    first, second = cut(frame, tmp_path / "a", 3), cut(new, tmp_path / "b", 2)
+    files = [*sorted(first.glob("b*")), *sorted(second.glob("b*"))]
+    declared = {"max_weight": 40.0} if "weight" in columns else {}
+    by = outrule.Segments(["city"], 0.02, 20)
+    looks, together = [], [files[:3], files]
+
+    def whole(paths, **columns):
+        return outrule.Instances.from_table(pl.concat(map(pl.read_parquet, paths)), **columns)
+
+    for source in (outrule.Partitions, whole):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the new item
+            before, after = (source(paths, **columns) for paths in together)
+            one = outrule.certify(calibrator, before, **declared, segments=by)
+            two = outrule.certify(calibrator, after, previous=one)
+        looks.append((one.to_json(), two.to_json()))
+    assert looks[0] == looks[1]
+    for wrong in (files[:3], files[1:], files[3:] + files[:3]):
+        with pytest.raises(outrule.DataError, match="instances"):
+            outrule.certify(calibrator, outrule.Partitions(wrong, **columns), previous=one)
+
+
+def test_a_file_that_does_not_count_is_read_like_others(tmp_path):
+    """Nor need the instances that are looked at together have a weight."""
+    frame = tables.offers(seed=2).with_columns(
+        weight=(pl.col("visit").str.tail(-1).cast(int) > 400).cast(float)
+    )
+    columns = COLUMNS | {"weight": "weight"}
+    folder = cut(frame, tmp_path / "in", 5)
+    calibrator, data = fitted("weights"), outrule.Partitions(folder, **columns)
+    whole = outrule.Instances.from_table(frame, **columns)
+    expected = outrule.certify(calibrator, whole, max_weight=1)
+    assert outrule.certify(calibrator, data, max_weight=1).to_json() == expected.to_json()
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), RULES, epsilon=0.05)
+    assert to_text(calibrator.fit(data).model_) == to_text(calibrator.fit(whole).model_)
+    cut(frame.with_columns(weight=0.0), tmp_path / "none", 2)
+    with pytest.raises(outrule.DataError, match="all weights are zero"):
+        outrule.certify(calibrator, outrule.Partitions(tmp_path / "none", **columns))
 
 
 def test_large_decisions_are_summed_in_the_same_order(tmp_path):

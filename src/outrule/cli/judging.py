@@ -251,12 +251,12 @@ def _certify_folder(
     from outrule.data.table_files import parquet_schema
     from outrule.proof import certificate
 
-    if len(tables) > 1 or previous is not None:
-        raise DataError("--continue is not supported for a folder: certify it afresh.")
+    earlier = None if previous is None else open_certificate(previous, key)
     fitted = open_model(model, key)
     assert fitted.columns is not None
     names = asdict(fitted.columns)
-    data = Partitions(tables[0], value_range=fitted.value_range, scratch=scratch, **names)
+    source = tables[0] if len(tables) == 1 else _all_files(tables)
+    data = Partitions(source, value_range=fitted.value_range, scratch=scratch, **names)
     first = data.files[0]
     with naming(first):
         check_item_type(fitted, first.path)
@@ -267,11 +267,20 @@ def _certify_folder(
             data,
             confidence=asked.confidence,
             max_weight=asked.max_weight,
+            previous=earlier,
             segments=asked.segments_in(list(parquet_schema(first.path)), fitted),
         )
     for one in said:
         say(f"Warning: {printable(str(one.message))}", err=True)
     return fitted, found
+
+
+def _all_files(tables: list[str]) -> list[str]:
+    """The files of some folders, and single ones, in this order."""
+    from outrule.data.partitions import find_files
+
+    found = [find_files(one) if is_folder(one) else [one] for one in tables]
+    return [one if isinstance(one, str) else str(one.path) for some in found for one in some]
 
 
 def open_certificate(path: str, key: bytes | None) -> Certificate:

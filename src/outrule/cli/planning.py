@@ -69,8 +69,8 @@ def plan(
     )
     if workers is not None:
         say(
-            f"{count(workers, 'worker')}: decide and a round take {CORES}/{workers} of that; decide "
-            f"at least as long as read, and a round {MESSAGE:g} s more; all workers share the disk"
+            f"{count(workers, 'worker')}: decide and a round take {CORES}/{workers} of that; "
+            f"decide at least as long as read, and a round {MESSAGE:g} s more; they share the disk"
         )
 
 

@@ -84,7 +84,7 @@ def check_inside(
 
 
 def check_weight(weight: Floats, origin: Origin) -> None:
-    """Weights must be finite, not negative, and not all zero."""
+    """Weights must be finite and not negative."""
     good = np.isfinite(weight) & (weight >= 0)
     usual = (weight == 0) | ((weight >= SMALLEST) & (weight <= LARGEST))
     remedy = f"be zero or in [{SMALLEST:g}, {LARGEST:g}]: multiply all of them by one number."
@@ -93,6 +93,10 @@ def check_weight(weight: Floats, origin: Origin) -> None:
             first = int(np.argmin(valid))
             where = origin.where(first, None, 0)
             raise DataError(f"weight is {weight[first]:g} at {where}. Weights must {words}")
+
+
+def check_counts(weight: Floats) -> None:
+    """Weights must not all be zero."""
     if not weight.any():
         raise DataError("all weights are zero: at least one instance must count.")
 

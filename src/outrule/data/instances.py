@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.arrays import read_arrays
-from outrule.data.checks import check_inside, check_offers, check_range, check_repeats, check_weight
+from outrule.data.checks import (
+    check_counts,
+    check_inside,
+    check_offers,
+    check_range,
+    check_repeats,
+    check_weight,
+)
 from outrule.data.fingerprints import Fingerprint
 from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, TableOrigin, fault, place
 from outrule.data.propensities import check_propensity
@@ -234,8 +241,11 @@ class Instances:
         names = ("prediction", "outcome", "start", "codes", "weight", "cluster", "propensity")
         return [("sizes", np.diff(self.offsets)), *((name, getattr(self, name)) for name in names)]
 
-    def check_values(self) -> None:
-        """Raise DataError for data that no problem can work with, saying where it is first."""
+    def check_values(self, *, is_part: bool = False) -> None:
+        """Raise DataError for data that no problem can work with, saying where it is first.
+
+        A part of the data may have weights that are all zero.
+        """
         check_offers(self.origin, self.offsets)
         for name in ("prediction", "outcome", "start"):
             values = getattr(self, name)
@@ -252,6 +262,8 @@ class Instances:
             raise refuse_argument(True, "propensity_estimated", "Instances", expected)
         if self.weight is not None:
             check_weight(self.weight, self.origin)
+            if not is_part:
+                check_counts(self.weight)
         if self.codes is not None:
             check_repeats(self.codes, self.item_names or (), self.origin, self.offsets)
 

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path, PurePath, PurePosixPath
@@ -28,6 +29,7 @@ from outrule.data.origin import ColumnNames
 from outrule.data.scratch import spill
 from outrule.data.sketch import mix
 from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
+from outrule.data.tables import read_frame
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.files import WILDCARDS, is_address, local_path
 from outrule.types import Integers
@@ -124,6 +126,8 @@ class Partitions:
             if not files:
                 raise refuse_argument((), "source", "Partitions", "a folder, a pattern, or paths")
         check_number(sample, "sample", "Partitions", 2, low_open=False, integer=True)
+        if propensity is not None and not isinstance(propensity, str):
+            propensity = check_number(propensity, "propensity", "Partitions", 0, 1)
         logged = (propensity, observed, propensity_estimated)
         names = ColumnNames(instance, prediction, outcome, item, start, weight, cluster, *logged)
         given: dict[str, Any] = {
@@ -135,6 +139,12 @@ class Partitions:
         }
         for name, value in given.items():
             object.__setattr__(self, name, value)
+
+    def only(self, files: Sequence[File]) -> Partitions:
+        """Some of the files."""
+        some = copy(self)
+        object.__setattr__(some, "files", tuple(files))
+        return some
 
     def read(self, file: File, order: Sequence[str]) -> tuple[Instances, pl.DataFrame]:
         """The instances of one file, and its table by items with the columns in this order."""
@@ -158,9 +168,10 @@ class Partitions:
             yield Path(folder)
 
     def instances(self, frame: pl.DataFrame) -> Instances:
-        """The instances of a table with these columns."""
-        names = {name: getattr(self.columns, name) for name in vars(self.columns)}
-        return Instances.from_table(frame, **names, value_range=self.value_range)
+        """The instances of a table with these columns, as a part of all of them."""
+        found = Instances(**read_frame(frame, self.columns), value_range=self.value_range)
+        found.check_values(is_part=True)
+        return found
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from outrule.data.checks import check_counts
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.data.partitions import (
@@ -234,6 +235,8 @@ class _Look:
 
     def survey(self, files: tuple[File, ...], counts: Integers) -> Survey:
         data = self.data
+        if self.weight:
+            check_counts(np.concatenate(self.weight))
         frame = pl.concat(self.frames)
         self.frames.clear()
         sample = checked = data.instances(frame)

@@ -86,13 +86,12 @@ def certify(
 
         refuse_options(
             outcomes=outcomes,
-            previous=previous,
             available=available,
             sample_weight=sample_weight,
         )
-        by = asked_segments(segments, model, None)
+        by = asked_segments(segments, model, previous)
         with threads.using(n_jobs):
-            return certify_partitions(model, given, confidence, max_weight, by)
+            return certify_partitions(model, given, confidence, max_weight, by, previous)
     instances = model.instances(given, outcomes, available, sample_weight)
     instances.require_observed("certify")
     check_choices(model.problem, instances)

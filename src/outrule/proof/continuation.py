@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +35,32 @@ def continued(
 ) -> tuple[Look, ...]:
     """The looks before this one, the last being ``previous``; DataError if it cannot go on."""
     n = previous.n_instances
+    return looks_before(
+        previous,
+        model,
+        confidence,
+        max_weight,
+        goes_on=lambda: (
+            len(instances) > n and first_part(instances, n).fingerprint == previous.data
+        ),
+        largest=lambda: (
+            largest_decision(model, instances.slice(0, n)),
+            largest_decision(model, instances),
+        ),
+    )
+
+
+def looks_before(
+    previous: Certificate,
+    model: Model,
+    confidence: float,
+    max_weight: float | None,
+    goes_on: Callable[[], bool],
+    largest: Callable[[], tuple[int, int]],
+) -> tuple[Look, ...]:
+    """The same for data of any kind: whether they go on from those before, and the largest
+    decisions then and now."""
+    n = previous.n_instances
     if fingerprint(model, previous.library) != previous.model:
         raise DataError("the earlier certificate is of another model: certify this one afresh.")
     if confidence != previous.confidence:
@@ -45,13 +72,14 @@ def continued(
         raise DataError(
             f"the earlier certificate has max_weight {previous.max_weight:g}. It cannot change."
         )
-    if len(instances) <= n or first_part(instances, n).fingerprint != previous.data:
+    if not goes_on():
         raise DataError(
             f"the first {n:,} instances are not those of the earlier certificate (or columns have "
             "other types), or there are no new ones. Give the earlier data, unchanged and in the "
             "same order, and then the new data."
         )
-    if largest_decision(model, instances) > largest_decision(model, instances.slice(0, n)):
+    before, now = largest()
+    if now > before:
         raise DataError(
             "the new data allow larger decisions than any before, which the earlier certificate "
             "did not allow for: certify the new data by themselves."

@@ -22,12 +22,13 @@ from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, unseen_words
 from outrule.model.surveying import Survey, survey
 from outrule.problems.offers import count_without, few_choices_in, no_choices
+from outrule.proof.continuation import looks_before
 from outrule.proof.evaluation import Evaluation
 from outrule.proof.logged import Log
 from outrule.proof.novelty import compare_with, find_groups, notes_of
 from outrule.proof.numbers import InMemory
 from outrule.proof.segment_verdicts import cut_held_out
-from outrule.proof.statement import Certificate
+from outrule.proof.statement import Certificate, Look
 from outrule.rules.decisions import RULES
 from outrule.threads import spans
 from outrule.types import Floats
@@ -96,6 +97,7 @@ def certify_partitions(
     confidence: float,
     max_weight: float | None,
     by: Segments | None,
+    previous: Certificate | None,
 ) -> Certificate:
     """The certificate of :func:`outrule.certify` for a table in many files."""
     if data.columns.propensity is not None:
@@ -106,6 +108,10 @@ def certify_partitions(
     if data.columns.outcome is None:
         raise refuse_argument(None, "outcomes", "certify", "given")
     found = survey(data, model.problem, sample=2)
+    earlier: tuple[Look, ...] = ()
+    if previous is not None:
+        max_weight = previous.max_weight if max_weight is None else max_weight
+        earlier = _looks_before(previous, model, found, confidence, max_weight)
     needed = found.n * (PER_RULE * len(model.rules) + OTHERS)
     with data.room(needed) as folder:
         seen = _Held(model, found, OnDisk(folder, found.k), by)
@@ -113,11 +119,52 @@ def certify_partitions(
             seen.add(number)
         numbers, heads = seen.numbers, seen.heads()
         facts = compare_with(model, numbers.fingerprint, seen.hashes, heads.cluster)
-        inside = cut_held_out(heads, by, ())
-        evaluation = Evaluation(model, heads, numbers, confidence, max_weight, (), inside)
+        inside = cut_held_out(heads, by, earlier)
+        evaluation = Evaluation(model, heads, numbers, confidence, max_weight, earlier, inside)
         groups = find_groups(heads, evaluation.ours - evaluation.worth_of_plain)
         stated = evaluation.certificate()
     return replace(stated, notes=notes_of(facts, groups, stated.unit))
+
+
+def _looks_before(
+    previous: Certificate, model: Model, found: Survey, confidence: float, max_weight: float | None
+) -> tuple[Look, ...]:
+    """As :func:`continued`, where the earlier data are the first files; they are read once more."""
+    n, ends = previous.n_instances, found.counts.cumsum().tolist()
+    if found.n > n and n not in ends:
+        raise DataError(
+            f"the {n:,} instances of the earlier certificate are not whole files of these: give "
+            "the files of the earlier data first, and then others with the new data."
+        )
+    before = found
+    if found.n > n:
+        files = found.files[: ends.index(n) + 1]
+        before = survey(found.data.only(files), model.problem, sample=2)
+    return looks_before(
+        previous,
+        model,
+        confidence,
+        max_weight,
+        goes_on=lambda: found.n > n and _fingerprint(before) == previous.data,
+        largest=lambda: (max(model.k, before.k), max(model.k, found.k)),
+    )
+
+
+def _fingerprint(found: Survey) -> str:
+    digest = _digest(found)
+    for number in range(len(found.files)):
+        _add(digest, found, found.read(number))
+    return digest.hexdigest()
+
+
+def _digest(found: Survey) -> Fingerprint:
+    estimated = False
+    return Fingerprint((found.data.value_range, found.item_names, estimated))
+
+
+def _add(digest: Fingerprint, found: Survey, instances: Instances) -> None:
+    digest.add(instances.fields())
+    digest.add((f"column {name!r}", one) for name, one in found.columns(instances))
 
 
 class _Held:
@@ -125,8 +172,7 @@ class _Held:
 
     def __init__(self, model: Model, found: Survey, numbers: OnDisk, by: Segments | None) -> None:
         self.model, self.found, self.numbers, self.by = model, found, numbers, by
-        value_range, estimated = found.data.value_range, False
-        self.digest = Fingerprint((value_range, found.item_names, estimated))
+        self.digest = _digest(found)
         self.hashed: list[Sequence[Hashes | None]] = []
         self.rows: list[pl.DataFrame] = []
         self.constant: set[str] | None = None  # columns with one value per instance
@@ -144,8 +190,7 @@ class _Held:
             self.numbers.add(InMemory(model, instances, layout), len(model.rules))
         self.unseen |= dict.fromkeys(model.unseen_items(instances))
         self.without += count_without(model.problem, instances)
-        self.digest.add(instances.fields())
-        self.digest.add((f"column {name!r}", one) for name, one in found.columns(instances))
+        _add(self.digest, found, instances)
         self.hashed.append(hash_all(instances))
         self._add_rows(instances)
 
