@@ -126,7 +126,9 @@ class _Pass(Code):
             other, its_second = (self.shuffle(v, v, turn) for v in (least, second))
             second = self.smaller(self.smaller(second, its_second), self.larger(least, other))
             least = self.smaller(least, other)
-        bits = builder.bitcast(builder.fcmp_ordered("==", lanes, least), self.ir.IntType(LANE_BLOCK))
+        bits = builder.bitcast(
+            builder.fcmp_ordered("==", lanes, least), self.ir.IntType(LANE_BLOCK)
+        )
         lane = builder.cttz(builder.zext(bits, self.i32), self.ir.IntType(1)(True))
         block = builder.extract_element(builder.load(self.block), lane)
         column = builder.add(self._start(block), builder.zext(lane, self.i64))
