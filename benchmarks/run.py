@@ -1,10 +1,12 @@
 """All speed figures in one run: ours and the peers', as Markdown and JSON.
 
     pip install -e '.[bench]'
-    python benchmarks/run.py [--quick] [-o benchmarks/results]
+    python benchmarks/run.py [--quick] [--runs 5] [-o benchmarks/results]
 
-Every ratio is between times of this run on this machine; ours uses all cores, a peer what it can.
-`--quick` takes fewer rows (about two minutes), the whole run about fifteen on two cores.
+Ours and the peer run in turns on this machine, so that both meet the same neighbours; a ratio is
+the median and the range over the turns. All cores are compared with all cores by the clock (a peer
+uses what it can), one thread with one thread in CPU seconds, which a busy machine changes less. `--quick` takes fewer rows (about five minutes), the whole run
+about an hour on two cores.
 """
 
 from __future__ import annotations
@@ -18,13 +20,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import naive
+import numba
 import numpy as np
 
 import outrule
+from outrule import threads
+
+Work = Callable[[], Any]
+Turns = Callable[..., dict[str, Any]]  # in_turns, with the number of turns given
 
 
 def seconds(work: Callable[..., Any], *args: Any, repeats: int = 3) -> float:
@@ -39,7 +47,74 @@ def once(work: Callable[..., Any], *args: Any) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def matchings(quick: bool) -> Iterable[dict[str, Any]]:
+def clocks(work: Callable[..., Any], *args: Any) -> tuple[float, float]:
+    """Seconds that pass, and seconds that processors spend on it: less by what others take."""
+    start, used = time.perf_counter(), time.process_time()
+    work(*args)
+    return time.perf_counter() - start, time.process_time() - used
+
+
+def in_turns(
+    turns: int,
+    work: str,
+    peer: str,
+    ours: Callable[[int | None], Any],
+    theirs: Work,
+    *,
+    alone: Work | None = None,
+    rows: int = 1,
+    their_rows: int | None = None,
+) -> dict[str, Any]:
+    """Time ours and the peer's in turns: on all cores by the clock, on one thread in CPU seconds.
+
+    ``ours`` takes a number of threads, None for all cores. ``alone`` is the peer on one thread,
+    where ``theirs`` uses more. Seconds are per row where there are several.
+    """
+    per_turn = np.array([rows, their_rows or rows])
+    ours(None)  # compiles
+    every, one = [], []
+    for _ in range(turns):
+        fast, slow = clocks(ours, None), clocks(theirs)
+        every.append((fast[0], slow[0]) / per_turn)
+        fast, slow = clocks(ours, 1), clocks(alone) if alone else slow
+        one.append((fast[1], slow[1]) / per_turn)
+    unit = "s per row" if rows > 1 else "s"
+    return {
+        "work": work,
+        "peer": peer,
+        "unit": unit,
+        "turns": turns,
+        "all cores": compared(every),
+        "one thread": compared(one),
+    }
+
+
+def compared(times: list[np.ndarray]) -> dict[str, float]:
+    """Medians of ours and theirs, and the median and range of their ratios."""
+    ours, theirs = np.array(times).T
+    ratio = theirs / ours
+    return {
+        "ours": float(np.median(ours)),
+        "theirs": float(np.median(theirs)),
+        "ratio": float(np.median(ratio)),
+        "lowest": float(ratio.min()),
+        "highest": float(ratio.max()),
+    }
+
+
+def said(row: dict[str, float]) -> str:
+    return f"{row['ratio']:.3g} ({row['lowest']:.3g} to {row['highest']:.3g})"
+
+
+def solving(problem: Any, weights: np.ndarray) -> Callable[[int | None], Any]:
+    def solve(jobs: int | None) -> Any:
+        with threads.using(jobs):
+            return problem.solve(weights)
+
+    return solve
+
+
+def matchings(quick: bool, turns: Turns) -> Iterable[dict[str, Any]]:
     """Complete graphs, uniform weights, against rustworkx (reused graph) and networkx."""
     import networkx
 
@@ -48,68 +123,54 @@ def matchings(quick: bool) -> Iterable[dict[str, Any]]:
         n = n // 10 if quick else n
         problem = outrule.Matching.complete(n_nodes)
         peer = naive.RustworkxMatching(n_nodes)
-        m = len(peer.edges)
-        weights = np.random.default_rng(n_nodes).random((n, m))
-        ours = seconds(problem.solve, weights, repeats=10) / n
+        weights = np.random.default_rng(n_nodes).random((n, len(peer.edges)))
         few = weights[: max(20, min(n, int(3 / (2e-8 * n_nodes**3.2))))]
-        whole = n_nodes == 10 and not quick
-        rows = weights if whole else few
-        theirs, marks = once(peer, rows)
-        theirs /= len(rows)
+        marks = peer(few)
         same = np.isclose(
-            (rows * problem.solve(rows)).sum(axis=1), (rows * marks).sum(axis=1), rtol=1e-9
+            (few * problem.solve(few)).sum(axis=1), (few * marks).sum(axis=1), rtol=1e-9
         )
         graph = networkx.Graph()
         graph.add_weighted_edges_from(
             (i, j, float(w)) for (i, j), w in zip(peer.edges, weights[0], strict=True)
         )
-        slow, _ = once(networkx.max_weight_matching, graph)
-        yield {
-            "work": f"K{n_nodes} matching, {n:,} rows",
-            "peer": f"rustworkx, {len(rows):,} rows (equal value on {same.mean():.0%})",
-            "ours": ours,
-            "theirs": theirs,
-            "unit": "s per row",
-        }
-        yield {
-            "work": f"K{n_nodes} matching, {n:,} rows",
-            "peer": "networkx, 1 row",
-            "ours": ours,
-            "theirs": slow,
-            "unit": "s per row",
-        }
+        words, ours = f"K{n_nodes} matching, {n:,} rows", solving(problem, weights)
+        name = f"rustworkx, {len(few):,} rows (equal value on {same.mean():.0%})"
+        yield turns(words, name, ours, partial(peer, few), rows=n, their_rows=len(few))
+        slow = partial(networkx.max_weight_matching, graph)
+        yield turns(words, "networkx, 1 row", ours, slow, rows=n, their_rows=1)
 
 
-def assignments(quick: bool) -> Iterable[dict[str, Any]]:
-    """Square assignments, uniform weights, against scipy and lapx."""
+def assignments(quick: bool, turns: Turns) -> Iterable[dict[str, Any]]:
+    """Square assignments, uniform weights, against scipy and lapx.
+
+    lapx minimises: its costs are negated beforehand, and it need not return the values.
+    """
     import lap
     from scipy.optimize import linear_sum_assignment
 
     def scipy_loop(matrices: np.ndarray) -> list[Any]:
         return [linear_sum_assignment(matrix, maximize=True) for matrix in matrices]
 
-    def lapx_batch(matrices: np.ndarray) -> Any:
-        return lap.lapjvr_batch(-matrices, n_threads=os.cpu_count())
-
     for side, n in {5: 200_000, 10: 200_000, 20: 50_000, 50: 5_000, 100: 1_000}.items():
         n = n // 10 if quick else n
-        problem = outrule.Assignment(side, side)
         weights = np.random.default_rng(side).random((n, side * side))
         matrices = weights.reshape(n, side, side)
-        ours = seconds(problem.solve, weights) / n
-        theirs, _ = once(scipy_loop, matrices)
-        batch = seconds(lapx_batch, matrices)
-        for peer, taken in (("scipy", theirs), ("lapx lapjvr_batch, all cores", batch)):
-            yield {
-                "work": f"{side}x{side} assignment, {n:,} rows",
-                "peer": peer,
-                "ours": ours,
-                "theirs": taken / n,
-                "unit": "s per row",
-            }
+        few, costs = matrices[: max(100, n // 10)], -matrices
+        words = f"{side}x{side} assignment, {n:,} rows"
+        ours = solving(outrule.Assignment(side, side), weights)
+
+        lapx = partial(lap.lapjvr_batch, costs, return_cost=False)
+        every, alone = partial(lapx, n_threads=os.cpu_count()), partial(lapx, n_threads=1)
+        slow, name = partial(scipy_loop, few), f"scipy, {len(few):,} rows"
+        yield turns(words, name, ours, slow, rows=n, their_rows=len(few))
+        yield turns(words, "lapx lapjvr_batch, threaded", ours, every, alone=alone, rows=n)
 
 
-def forests(quick: bool) -> Iterable[dict[str, Any]]:
+def each(solve: Callable[[np.ndarray], float], rows: np.ndarray) -> list[float]:
+    return [solve(row) for row in rows]
+
+
+def forests(quick: bool, turns: Turns) -> Iterable[dict[str, Any]]:
     """Heaviest spanning trees of complete graphs, uniform weights, against scipy and rustworkx."""
     import rustworkx
     from scipy.sparse import coo_array
@@ -120,7 +181,7 @@ def forests(quick: bool) -> Iterable[dict[str, Any]]:
         problem = outrule.GraphicMatroid.complete(n_nodes)
         u, v = np.triu_indices(n_nodes, 1)
         weights = np.random.default_rng(n_nodes).random((n, len(u)))
-        ours, few = seconds(problem.solve, weights) / n, weights[: max(100, n // 100)]
+        few = weights[: max(100, n // 100)]
         graph = rustworkx.PyGraph()
         graph.add_nodes_from(range(n_nodes))
         graph.add_edges_from(list(zip(u.tolist(), v.tolist(), range(len(u)), strict=True)))
@@ -135,18 +196,19 @@ def forests(quick: bool) -> Iterable[dict[str, Any]]:
 
         value = (few * problem.solve(few)).sum(axis=1)
         for name, peer in (("scipy", scipy_value), ("rustworkx", rustworkx_value)):
-            taken, found = once(lambda peer=peer, few=few: [peer(row) for row in few])
-            same = np.isclose(value, found, rtol=1e-9).mean()
-            yield {
-                "work": f"K{n_nodes} heaviest tree, {n:,} rows",
-                "peer": f"{name}, {len(few):,} rows (equal value on {same:.0%})",
-                "ours": ours,
-                "theirs": taken / len(few),
-                "unit": "s per row",
-            }
+            slow = partial(each, peer, few)
+            same = np.isclose(value, slow(), rtol=1e-9).mean()
+            yield turns(
+                f"K{n_nodes} heaviest tree, {n:,} rows",
+                f"{name}, {len(few):,} rows (equal value on {same:.0%})",
+                solving(problem, weights),
+                slow,
+                rows=n,
+                their_rows=len(few),
+            )
 
 
-def decisions(quick: bool) -> Iterable[dict[str, Any]]:
+def decisions(quick: bool, turns: Turns) -> Iterable[dict[str, Any]]:
     """Decisions of multiplier rules, against NumPy's product and argmax."""
     from outrule.rules.decisions import decide_all
 
@@ -156,15 +218,17 @@ def decisions(quick: bool) -> Iterable[dict[str, Any]]:
     weights = np.random.default_rng(0).random((n, m))
     instances, problem = outrule.Instances.from_arrays(weights), outrule.BestAction()
     layout = problem.lay(instances)
-    ours = seconds(decide_all, rules, instances, problem, layout)
-    theirs, _ = once(lambda: [(weights * scale).argmax(axis=1) for scale in scales])
-    yield {
-        "work": f"decisions of {n_rules:,} multipliers, {n:,} instances, m = {m}",
-        "peer": "NumPy, one temporary per rule",
-        "ours": ours,
-        "theirs": theirs,
-        "unit": "s",
-    }
+
+    def ours(jobs: int | None) -> None:
+        with threads.using(jobs):
+            decide_all(rules, instances, problem, layout)
+
+    yield turns(
+        f"decisions of {n_rules:,} multipliers, {n:,} instances, m = {m}",
+        "NumPy, one temporary per rule",
+        ours,
+        lambda: [(weights * scale).argmax(axis=1) for scale in scales],
+    )
 
 
 def brief(n_items: int, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -172,7 +236,7 @@ def brief(n_items: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     return outrule.worlds.draw(world, outrule.worlds.brief_predictor(world), n, seed=1)
 
 
-def whole_fits(quick: bool) -> Iterable[dict[str, Any]]:
+def whole_fits(quick: bool, turns: Turns) -> Iterable[dict[str, Any]]:
     """fit to the same tolerance, against the straightforward version of the same loop."""
     cases = [
         (
@@ -197,22 +261,34 @@ def whole_fits(quick: bool) -> Iterable[dict[str, Any]]:
     for words, problem, solve, m, n, n_rules, epsilon in cases:
         predictions, outcomes = brief(m, n)
         rules = outrule.multipliers(m, limit=n_rules)
-        calibrator = outrule.DecisionCalibrator(problem, rules, epsilon, start=None, rivals=())
-        ours = seconds(calibrator.fit, predictions, outcomes, repeats=2)
         vectors = np.array([rule.vector for rule in rules])
-        theirs, (expected, n_patches) = once(
-            naive.fit, solve, vectors, predictions, outcomes, epsilon
-        )
+
+        ours = partial(paper_fit, problem, rules, epsilon, predictions, outcomes)
+        theirs = partial(naive.fit, solve, vectors, predictions, outcomes, epsilon)
+        calibrator, (expected, n_patches) = ours(None), theirs()
         same = np.abs(calibrator.predict(predictions) - expected).max()
         assert n_patches == len(calibrator.patches_), "another list of patches"
-        yield {
-            "work": f"fit, {words}" + (f" (quick: {n:,} instances)" if quick else ""),
-            "peer": f"NumPy{' + rustworkx' if m == 45 else ''}, {n_patches} patches, "
+        yield turns(
+            f"fit, {words}" + (f" (quick: {n:,} instances)" if quick else ""),
+            f"NumPy{' + rustworkx' if m == 45 else ''}, {n_patches} patches, "
             f"predictions differ by {same:.0e}",
-            "ours": ours,
-            "theirs": theirs,
-            "unit": "s",
-        }
+            ours,
+            theirs,
+        )
+
+
+def paper_fit(
+    problem: Any,
+    rules: Any,
+    epsilon: float,
+    predictions: np.ndarray,
+    outcomes: np.ndarray,
+    jobs: int | None,
+) -> Any:
+    calibrator = outrule.DecisionCalibrator(
+        problem, rules, epsilon, start=None, rivals=(), n_jobs=jobs
+    )
+    return calibrator.fit(predictions, outcomes)
 
 
 def exponent(sizes: list[int], times: list[float]) -> float:
@@ -285,7 +361,6 @@ def growth(quick: bool) -> Iterable[dict[str, Any]]:
 
 def roofline(quick: bool) -> Iterable[dict[str, Any]]:
     """Bytes per second of the hot kernels, against a copy on the same number of threads."""
-    from outrule import threads
     from outrule.kernels import greedy, overlap
 
     n_rules, n = 256, 100_000 if quick else 400_000
@@ -391,12 +466,13 @@ def predictions(words: str, **settings: Any) -> dict[str, float]:
 
 def markdown(results: dict[str, Any]) -> str:
     lines = [f"Measured on {results['machine']}.", ""]
-    lines += ["| work | peer | ours | peer's | ratio |", "|---|---|---|---|---|"]
+    lines += ["| work | peer | ours | peer's | ratio, all cores | ratio, one thread |"]
+    lines += ["|---|---|---|---|---|---|"]
     for row in results["against peers"]:
-        ratio = row["theirs"] / row["ours"]
+        every, one = row["all cores"], row["one thread"]
         lines.append(
-            f"| {row['work']} | {row['peer']} | {row['ours']:.3g} {row['unit']} "
-            f"| {row['theirs']:.3g} | {ratio:.3g} |"
+            f"| {row['work']} | {row['peer']} | {every['ours']:.3g} {row['unit']} "
+            f"| {every['theirs']:.3g} | {said(every)} | {said(one)} |"
         )
     lines += ["", "| time against | sizes | seconds | exponent |", "|---|---|---|---|"]
     for row in results["growth"]:
@@ -410,19 +486,40 @@ def markdown(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def machine() -> str:
+    """Processor, versions, and how busy it is now."""
+    info = Path("/proc/cpuinfo")
+    names = info.read_text().splitlines() if info.exists() else []
+    model = next((line.partition(": ")[2] for line in names if "model name" in line), "")
+    return (
+        f"{os.cpu_count()} cores ({model or platform.processor() or platform.machine()}), "
+        f"Python {platform.python_version()}, NumPy {np.__version__}, Numba {numba.__version__}, "
+        f"load {os.getloadavg()[0]:.1f} at the start"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--runs", type=int, default=5, help="turns of ours and the peer's")
+    parser.add_argument("--only", help="parts against peers, such as assignments; nothing else")
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
-    rows = []
-    for part in (matchings, assignments, forests, decisions, whole_fits):
-        for row in part(options.quick):
+    parts = {part.__name__: part for part in (matchings, assignments, forests, decisions)}
+    parts["whole_fits"] = whole_fits
+    where, rows = machine(), []
+    print(where, flush=True)
+    for name, part in parts.items():
+        if options.only and name not in options.only.split(","):
+            continue
+        for row in part(options.quick, partial(in_turns, options.runs)):
             rows.append(row)
-            print(f"{row['theirs'] / row['ours']:8.3g}x  {row['work']}; {row['peer']}", flush=True)
+            ratios = f"{said(row['all cores'])}; one thread {said(row['one thread'])}"
+            print(f"{ratios}: {row['work']}; {row['peer']}", flush=True)
+    if options.only:
+        return
     results = {
-        "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, {platform.machine()}",
+        "machine": f"{where} and {os.getloadavg()[0]:.1f} at the end of the comparisons",
         "against peers": rows,
         "growth": list(growth(options.quick)),
         "roofline": list(roofline(options.quick)),

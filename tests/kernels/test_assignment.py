@@ -99,10 +99,12 @@ def test_ragged_against_brute_force(instances):
 
 SHAPES = [(1, 1), (1, 300), (2, 7), (7, 2), (5, 5), (6, 9), (10, 10), (12, 8), (12, 12), (17, 17)]
 SHAPES += [(40, 33)]
+# In "rivals" all rows want the same columns, so that most are assigned along long paths.
+KINDS = ["uniform", "ties", "sparse", "magnitudes", "negative", "rivals"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("kind", ["uniform", "ties", "sparse", "magnitudes", "negative"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_against_scipy(shape, kind):
     n_rows, n_columns = shape
     random = np.random.default_rng(7)
@@ -113,6 +115,10 @@ def test_against_scipy(shape, kind):
         "sparse": lambda: random.random(size) * (random.random(size) < 0.1),
         "magnitudes": lambda: 10.0 ** random.uniform(-300, 300, size),
         "negative": lambda: -random.random(size),
+        "rivals": lambda: (
+            random.random(size)
+            + 9 * random.random((size[0], 1, n_columns))[:, np.zeros(n_rows, int)].reshape(size)
+        ),
     }[kind]()
     scale = random.uniform(0.5, 2.0, size[1])
     picks = dense(assign_dense, weights, n_rows, n_columns, scale)

@@ -8,11 +8,34 @@ import numpy as np
 import pytest
 from numba import njit
 
-from outrule.kernels import vectors
+from outrule.kernels import row_scans, vectors
 from outrule.kernels.vectors import CUBE, LANE_BLOCK, LANES
 
 load_vector, sum_vector = vectors.vector_load_block, vectors.vector_best_sum
 cube_vector, trace_vector = vectors.vector_best_cube, vectors.vector_trace
+
+negate_vector, lower_vector = row_scans.vector_negate, row_scans.vector_lower
+least_vector, relax_vector = row_scans.vector_two_least, row_scans.vector_relax
+
+
+@njit
+def negate(weights, scale, first, n, line):
+    return negate_vector(weights, scale, first, n, line)
+
+
+@njit
+def lower(line, price, least):
+    lower_vector(line, price, least)
+
+
+@njit
+def two_least(line, price):
+    return least_vector(line, price)
+
+
+@njit
+def relax(line, price, distance, previous, lowest, shift, row):
+    return relax_vector(line, price, distance, previous, lowest, shift, row)
 
 
 @njit
@@ -95,6 +118,33 @@ def test_cubes_and_the_way_back_are_alike(seed, small, large):
     assert taken.T.tolist() == [list(range(small))] * LANE_BLOCK
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_of_costs_are_scanned_alike(seed):
+    generator = np.random.default_rng(seed)
+    n, width = (8, 8) if seed % 2 else (19, 24)
+    weights, scale = few_numbers(generator, 2 * n), generator.choice([1.0, -1.0, 10.0], 2 * n)
+    weights[generator.integers(2 * n)] = np.nan
+    lines = np.full((2, width), np.inf)
+    least = negate(weights, scale, n, n, lines[0])
+    assert least == row_scans.plain_negate(weights, scale, n, n, lines[1]) == lines.min()
+    prices = np.full((2, width), generator.random())
+    lower(lines[0], prices[0], least)
+    row_scans.plain_lower(lines[1], prices[1], least)
+    line, price = lines[0], prices[0]
+    scans = two_least(line, price), row_scans.plain_two_least(line, price)
+    assert scans[0] == scans[1]
+    distances, previous = np.tile(few_numbers(generator, width), (2, 1)), np.zeros((2, width))
+    previous = previous.astype(np.int32)
+    path = (float(distances.min()), generator.random() - 0.5, 7)
+    scans = (
+        relax(line, price, distances[0], previous[0], *path),
+        row_scans.plain_relax(line, price, distances[1], previous[1], *path),
+    )
+    assert scans[0] == scans[1]
+    for quick, slow in (lines, prices, distances, previous):
+        assert same_bits(quick, slow)
+
+
 DECIDE = """
 import sys, llvmlite.ir, numpy as np
 if sys.argv[1] == "plain":
@@ -109,6 +159,9 @@ picks = np.empty((40, 3), np.int32)
 match_dense(weights, np.ones(15), u, v, 6, picks)
 print(picks.tolist())
 assign_dense(weights, np.ones(15), 3, 5, picks)
+print(picks.tolist())
+weights, picks = weights.reshape(-1)[:578].reshape(2, 289), np.empty((2, 17), np.int32)
+assign_dense(weights, np.ones(289), 17, 17, picks)
 print(picks.tolist())
 """
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         independence as independence,
         matching as matching,
         overlap as overlap,
+        picking as picking,
         side_by_side as side_by_side,
         tally as tally,
     )

@@ -27,14 +27,14 @@ SHRINK = 2.0**-64
 # save most; the later ones have few rows. A bid takes half as long as a step of a search.
 ROUNDS = 8
 
-# Transitions of the subset programme (see subset_work) that take as long as one augmenting path;
-# there is one path per vertex of the smaller side. The programme goes up to 12 x 12 and 8 x 22.
-WORK_PER_PATH = 2200
+# Transitions of the subset programme (see subset_work) that take as long as assigning one row, of
+# which there is one per vertex of the smaller side. The programme goes up to 10 x 10 and 8 x 13.
+WORK_PER_ROW = 1000
 
 
 def _takes_subsets(small: int, large: int) -> bool:
     """Which algorithm; by shape alone, so that ties are broken alike in every batch and form."""
-    return subset_work(small, large) <= WORK_PER_PATH * small
+    return subset_work(small, large) <= WORK_PER_ROW * small
 
 
 def assign_dense(

@@ -136,11 +136,11 @@ def patch_curves(
     for first in range(0, len(offsets) - 1, FEW):
         near = offsets[first : first + FEW + 1]
         begin, end = near[0], near[-1]
-        few[: end - begin] = prediction[begin:end]
+        copy_items(prediction[begin:end], few)
         stays = frozen[begin:end] if len(frozen) else frozen
         patches = (order, ends, points, begins, rising, 0, len(order))
         _patch_few(few, near - begin, picks, first, patches, stays, simplex, space)
-        prediction[begin:end] = few[: end - begin]
+        copy_items(few[: end - begin], prediction[begin:end])
 
 
 @njit(nogil=True, cache=True)
@@ -176,7 +176,7 @@ def sum_members(
         result[begin:end] = 0.0
         for c in range(len(lengths) - 1):
             if curve_of_item[c, 0] == GIVEN:
-                few[:size] = given[begin:end]
+                copy_items(given[begin:end], few)
             else:
                 follow_item_curves(
                     prediction[begin:end], items, curve_of_item[c], *item_curves, stays, few
@@ -187,6 +187,13 @@ def sum_members(
             _patch_few(few, near, picks, first, some, stays, simplex, space)
             for j in range(size):
                 result[begin + j] += few[j]
+
+
+@njit(nogil=True, cache=True)
+def copy_items(source: Floats, target: Floats) -> None:
+    """Copy to the front of an array; to assign a slice takes Numba seconds to compile."""
+    for j in range(len(source)):
+        target[j] = source[j]
 
 
 @njit(nogil=True, cache=True)
@@ -276,7 +283,7 @@ def _rising(ends: Integers, points: Floats) -> tuple[Integers, Floats]:
         begins[curve] = n
         for j in range(ends[curve], ends[curve + 1] - 1):
             if points[j, SLOPE] != 0.0:
-                pieces[n] = points[j]
+                copy_items(points[j], pieces[n])
                 n += 1
         n += (begins[curve] - n) % STEP
     begins[-1] = n

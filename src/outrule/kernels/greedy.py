@@ -70,7 +70,7 @@ def best_ragged(weights: Floats, offsets: Integers, picks: Positions) -> None:
 def best_dense_rules(weights: Floats, scales: Floats, picks: NDArray[np.integer]) -> None:
     """Pick as best_dense for every row of scales: picks[r, i] is rule r's position in row i."""
     n, m = weights.shape
-    lanes = np.zeros((m, ROW_LANES))
+    lanes = np.empty((m, ROW_LANES))  # those past the last row are decided for nothing
     best, position = np.empty(ROW_LANES), np.empty(ROW_LANES, np.int64)
     for first in range(0, n, ROW_LANES):
         rows = weights[first : first + ROW_LANES]
@@ -100,8 +100,8 @@ def _best_of_few(rows: Floats, scale: Floats, position: Integers) -> None:
 def _best_of_lanes(lanes: Floats, scale: Floats, best: Floats, position: Integers) -> None:
     """Find the best item of ROW_LANES rows at once; ``lanes[j]`` are their weights of item j."""
     m = len(scale)
-    best[:] = -np.inf
-    position[:] = 0
+    for i in range(ROW_LANES):
+        best[i], position[i] = -np.inf, 0
     whole = m - m % 4
     # Four items per pass over the lanes, as every pass loads and stores best and position.
     for j in range(0, whole, 4):

@@ -178,7 +178,7 @@ def _lower(_: Any, line: Any, price: Any, least: Any) -> Any:
             code.store(code.smaller(value, code.load(1, loop.index)), 1, loop.index)
         return context.get_dummy_value()
 
-    return types.void(line, price, types.float64), codegen
+    return types.void(line, price, least), codegen
 
 
 def _two_least(_: Any, line: Any, price: Any) -> Any:
@@ -220,8 +220,7 @@ def _relax(
             code.keep(so_far, loop.index)
         return code.result(context, sig.return_type)
 
-    floats = (types.float64, types.float64, types.int64)
-    return SCAN(line, price, distance, previous, *floats), codegen
+    return SCAN(line, price, distance, previous, lowest, shift, row), codegen
 
 
 vector_negate: Any = intrinsic(_negate)

@@ -226,7 +226,8 @@ def patch_ledger(
             residual[place] = expected
             if after != moved:
                 residual[place] = np.int64(np.rint(unit * ((outcome[place] - after) / width)))
-                clipped[n_clipped] = i, position, residual[place] - expected
+                row = clipped[n_clipped]
+                row[0], row[1], row[2] = i, position, residual[place] - expected
                 n_clipped += 1
             old, new = (outcome[place] - before) / width, (outcome[place] - after) / width
             squares[0] += np.int64(np.rint(unit * new * new)) - np.int64(np.rint(unit * old * old))
@@ -342,7 +343,7 @@ def project_simplex(values: Floats, frozen: Marks, start: int, stop: int, room: 
             room[at] = values[j]
             n += 1
     if n > ITEM_GROUP:
-        room[:n] = np.sort(room[:n])[::-1]
+        sort_descending(room[:n])
     total, shift = 0.0, 0.0
     for rank in range(1, n + 1):
         total += room[rank - 1]
@@ -353,6 +354,26 @@ def project_simplex(values: Floats, frozen: Marks, start: int, stop: int, room: 
     for j in range(start, stop):
         if not frozen[j]:
             values[j] = min(max(values[j] - shift, 0.0), 1.0)
+
+
+@njit(nogil=True, cache=True)
+def sort_descending(values: Floats) -> None:
+    """Sort in place, by a heap: ``np.sort`` takes a second to compile."""
+    n = len(values)
+    for end in range(n + n // 2 - 1, 0, -1):  # build the heap, then take the least off it
+        at, size = max(end - n, 0), min(end, n)
+        if end < n:
+            values[0], values[end] = values[end], values[0]
+        value = values[at]
+        while 2 * at + 1 < size:
+            child = 2 * at + 1
+            if child + 1 < size and values[child + 1] < values[child]:
+                child += 1
+            if values[child] >= value:
+                break
+            values[at] = values[child]
+            at = child
+        values[at] = value
 
 
 @njit(nogil=True, cache=True)

@@ -35,12 +35,14 @@ class BestAction(Problem):
         if layout.width is None:
             kernels.greedy.best_ragged(weights, layout.offsets, picks)
         else:
-            kernels.greedy.best_dense(*layout.rows(weights, scale), picks)
+            rows, scales = map(kernels.picking.frozen, layout.rows(weights, scale))
+            kernels.greedy.best_dense(rows, scales, picks)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
         n, m = len(layout), scales.shape[1]
         picks = np.empty((len(scales), n), dtype=layout.small_type)
-        kernels.greedy.best_dense_rules(weights.reshape(n, m), scales, picks)
+        rows, scales = map(kernels.picking.frozen, (weights.reshape(n, m), scales))
+        kernels.greedy.best_dense_rules(rows, scales, picks)
         return picks[:, None, :]
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
