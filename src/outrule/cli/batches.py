@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from outrule.cli.files import read_as_trained
+from outrule.cli.files import read_as_trained, with_propensity
 from outrule.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from outrule import Instances
+    from outrule.data.origin import ColumnNames
     from outrule.model.model import Model
 
-Batch = tuple[Any, "Instances", Any]  # key, instances, and outcomes in the order of the rows
+# Key, instances, and outcomes in the order of the rows; None where the instances have them.
+Batch = tuple[Any, "Instances", Any]
 
 
 def read_batches(model: Model, table: str, key: str | None, column: str | None) -> Iterator[Batch]:
-    """The batches of a table in the order of their keys; outcomes that are null are NaN."""
+    """The batches of a table in the order of their keys; null outcomes are NaN."""
     import numpy as np
 
     from outrule.data.table_files import read_table
@@ -27,14 +29,24 @@ def read_batches(model: Model, table: str, key: str | None, column: str | None) 
     frame, names = read_table(table), model.columns
     assert names is not None
     outcome = _outcome(frame, names.outcome)
-    kept = without(frame, *names.hidden)
-    instances = read_as_trained(model, kept, names.before_decision())
+    names = with_propensity(names, frame)
+    logged = bool(np.isnan(outcome).any()) and _has_propensity(names, frame)
+    if logged:
+        instances = read_as_trained(model, frame, names)
+    else:
+        kept = without(frame, *names.hidden)
+        instances = read_as_trained(model, kept, names.before_decision())
     if column is None:
-        yield key, instances, outcome
+        yield key, instances, None if logged else outcome
         return
     for one, chosen in _split(instances, column):
         batch = instances.take(np.array(chosen))
-        yield one, batch, outcome[np.sort(batch.origin.rows)]  # type: ignore[attr-defined] # a table
+        rows = np.sort(batch.origin.rows)  # type: ignore[attr-defined] # a table
+        yield one, batch, None if logged else outcome[rows]
+
+
+def _has_propensity(names: ColumnNames, frame: pl.DataFrame) -> bool:
+    return names.propensity in frame.columns or isinstance(names.propensity, float)
 
 
 def _outcome(frame: pl.DataFrame, name: str | None) -> Any:
