@@ -1,5 +1,7 @@
 """Logs of chosen items on the command line: explore, fit, certify; and the new user's path."""
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -126,3 +128,19 @@ def test_a_spec_with_faults_is_refused(folder, more, words):
     found = run("fit", folder / "full.parquet", *spec, "-o", folder / "m.json")
     assert found.exit_code == 2
     assert words in found.stderr
+
+
+def test_explored_decisions_certify_and_watch_a_model_that_was_fitted_on_all_outcomes(folder):
+    _, decisions = explore(folder)
+    log, model = folder / "log.parquet", folder / "model.json"
+    clicked = offers(2_000, 1)["clicked"]
+    decisions.with_columns(clicked=pl.when("chosen").then(clicked)).write_parquet(log)
+    found = run("certify", model, log, "--json")
+    assert json.loads(found.stdout)["feedback"] == "logged", found.stderr
+    found = run("watch", model, log, "--state", folder / "watch.json", "-o", folder / "w.html")
+    assert found.exit_code in (0, 3), found.stderr
+    assert "minus at most 0.3" in found.stdout
+    assert "estimated from a log" in found.stdout
+    assert "estimated from a log" in (folder / "w.html").read_text()
+    found = run("watch", model, log, "--state", folder / "watch.json")
+    assert "already counted" in found.stderr

@@ -15,7 +15,7 @@ def played(batches):
     """The detectors of one claim after some batches."""
     detectors = Detectors.fresh(1)
     for number, x in enumerate(batches, 1):
-        detectors = detectors.after(log_growth(np.array(x, float), STAKES)[None], number)
+        detectors = detectors.after(log_growth(*[np.array(x, float)] * 2, STAKES)[None], number)
     return detectors
 
 
@@ -56,7 +56,7 @@ def test_a_long_healthy_time_does_not_delay_an_alarm():
         while detectors.evidence()[0] < 7300:
             days += 1
             x = generator.normal(-0.1, 0.3, 50).clip(-1, 1)
-            detectors = detectors.after(log_growth(x, STAKES)[None], healthy + days)
+            detectors = detectors.after(log_growth(x, x, STAKES)[None], healthy + days)
         return days, detectors.since(0) - healthy
 
     for days, since in (delay(10), delay(1_000)):
@@ -78,7 +78,7 @@ def streams(values, n_streams, n_batches, seed):
     generator, detectors = np.random.default_rng(seed), Detectors.fresh(n_streams)
     for number in range(1, n_batches + 1):
         x = generator.choice(values, (n_streams, 20))
-        detectors = detectors.after(np.array([log_growth(row, STAKES) for row in x]), number)
+        detectors = detectors.after(np.array([log_growth(row, row, STAKES) for row in x]), number)
         yield detectors
 
 

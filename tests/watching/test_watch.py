@@ -11,6 +11,8 @@ import pytest
 import outrule
 from outrule import ArgumentError, DataError, Instances, Watch
 from outrule.watching import counting, watch as module
+from outrule.watching.claims import Terms, add_up
+from outrule.watching.detectors import STAKES
 from sealing import reseal
 
 PREDICTIONS = np.array([[0.6, 0.4], [0.4, 0.6]])
@@ -100,6 +102,86 @@ def test_outcomes_of_chosen_items_are_enough_for_predicted_vs_realised(calibrato
     assert "Rivals are not watched" in status.sentence
     watch.update(*draw(0.1, 99), batch=99)  # all outcomes: only what is watched is used
     assert len(watch.state.claims) == 2
+
+
+def explored(calibrator, gap, seed, n=400, **options):
+    """The log of a batch in which half of the decisions are random."""
+    predictions, outcomes = draw(gap, seed, n)
+    found = calibrator.explore(predictions, share=0.5, random_state=seed)
+    seen = np.where(found.chosen, outcomes, np.nan)
+    return Instances.from_arrays(predictions, seen, propensity=found.propensity, **options)
+
+
+def test_explored_decisions_are_enough_to_watch_rivals(calibrator):
+    watch, words = Watch(calibrator), []
+    for day in range(60):
+        gap = 0.05 if day < 40 else -0.2
+        status = watch.update(explored(calibrator, gap, day), batch=day)
+        words.append(status.status)
+        watch = Watch.from_json(watch.to_json(), calibrator)
+    assert words[39] == "kept"
+    assert "lost" in words[41:59]
+    assert set(status.better) <= {"first", "second"}
+    assert 38 <= status.since <= 42
+    assert status.feedback == "logged"
+    assert "estimated from a log" in str(status)
+    predictions, outcomes = draw(0.05, 99)
+    known = np.where(calibrator.decide(predictions), outcomes, np.nan)
+    with pytest.raises(DataError, match=r"outcome is missing at .* there are no propensities"):
+        watch.update(predictions, known)
+    watch.update(predictions, outcomes)  # all outcomes: as if each had been certain to be observed
+    assert watch.state.n_batches == 61
+
+
+def test_bets_on_a_log_are_fair_whatever_was_observed(calibrator):
+    """Over the draws of the log, bets gain exactly what they would gain if all were known."""
+    terms = Terms(0.05, None, 1, False, 4.0)
+    outcomes, q = np.array([[0.0, 1.0]]), np.array([[0.97, 0.03]])
+    found = []
+    for one in range(2):
+        seen = np.where(np.arange(2) == one, outcomes, np.nan)
+        log = Instances.from_arrays(PREDICTIONS[:1], seen, propensity=q)
+        found.append(np.exp(add_up(calibrator.model_, log, seen.ravel(), terms).growth))
+    mean = np.tensordot(q[0], found, axes=1)
+    full = np.array([0.0, -1.0, 0.0, 0.0])  # ours is the first, as that of plain and isotonic
+    x = (full + 0.05) / (9 + 0.05)
+    np.testing.assert_allclose(mean[:4, 0], 1 - STAKES * x[:, None])
+    np.testing.assert_allclose(mean[:4, 1], 1 + STAKES * x[:, None])
+    off = outcomes[0, 0] - calibrator.predict(PREDICTIONS[:1])[0, 0]
+    x = (np.array([off, -off]) + 0.05) / (5 + 0.05)
+    np.testing.assert_allclose(mean[4:, 0], 1 - STAKES * x[:, None])
+    assert min(one.min() for one in found) >= 0.5
+
+
+@pytest.mark.parametrize("begun", ["full", "chosen"])
+def test_a_watch_that_began_without_propensities_stays_without(calibrator, begun):
+    watch = Watch(calibrator)
+    predictions, outcomes = draw(0.05, 1)
+    if begun == "chosen":
+        outcomes[~calibrator.decide(predictions)] = np.nan
+    watch.update(predictions, outcomes)
+    predictions, outcomes = draw(0.05, 2)
+    chosen = calibrator.decide(predictions)
+    log = Instances.from_arrays(
+        predictions,
+        np.where(chosen, outcomes, np.nan),
+        propensity=np.where(chosen, 0.9, 0.1),
+        columns={"chosen": chosen},
+    )
+    if begun == "full":
+        with pytest.raises(DataError, match="compares with rivals by the outcome of every item"):
+            watch.update(log)
+    else:
+        watch.update(log)
+    assert watch.state.feedback == begun
+
+
+def test_the_numbers_of_a_log_are_those_of_its_certificate(calibrator):
+    data = explored(calibrator, 0.03, 7, n=3_000)
+    certificate, status = outrule.certify(calibrator, data), Watch(calibrator).update(data)
+    assert status.gap == pytest.approx(certificate.gap, abs=1e-12)
+    assert status.predicted == pytest.approx(certificate.promise_after.predicted, abs=1e-12)
+    assert status.realised == pytest.approx(certificate.promise_after.realised, abs=1e-12)
 
 
 def test_the_numbers_are_those_of_a_certificate(calibrator):

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrule.cli.exploring import PROPENSITY, Explorer, Over
+from outrule.cli.exploring import Explorer, Over
 from outrule.cli.files import (
     KEY,
     MODEL,
+    PROPENSITY,
     UNSEEN,
     Opened,
     Unseen,

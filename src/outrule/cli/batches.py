@@ -6,17 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrule.cli.files import read_as_trained
+from outrule.cli.files import read_as_trained, with_propensity
 from outrule.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from outrule import Instances
+    from outrule.data.origin import ColumnNames
     from outrule.data.partitions import File
     from outrule.model.model import Model
 
-Batch = tuple[Any, "Instances", Any]  # key, instances, and outcomes in the order of the rows
+# Key, instances, and outcomes in the order of the rows; None where the instances have them.
+Batch = tuple[Any, "Instances", Any]
 
 
 def split_folder(model: Model, folder: str, key: str | None, column: str | None) -> Iterator[Batch]:
@@ -85,7 +87,7 @@ def _owners(files: list[File], column: str) -> dict[Any, File]:
 def split_table(
     model: Model, frame: pl.DataFrame, key: int | str | None, column: str | None
 ) -> Iterator[Batch]:
-    """The batches of a table in the order of their keys; outcomes that are null are NaN."""
+    """The batches of a table in the order of their keys; null outcomes are NaN."""
     import numpy as np
 
     from outrule.data.nesting import unnest
@@ -94,14 +96,24 @@ def split_table(
     names = model.columns
     assert names is not None
     outcome = _outcome(unnest(frame, names).frame, names.outcome)
-    kept = without(frame, *names.hidden)
-    instances = read_as_trained(model, kept, names.before_decision())
+    names = with_propensity(names, frame)
+    logged = bool(np.isnan(outcome).any()) and _has_propensity(names, frame)
+    if logged:
+        instances = read_as_trained(model, frame, names)
+    else:
+        kept = without(frame, *names.hidden)
+        instances = read_as_trained(model, kept, names.before_decision())
     if column is None:
-        yield key, instances, outcome
+        yield key, instances, None if logged else outcome
         return
     for one, chosen in _split(instances, column):
         batch = instances.take(np.array(chosen))
-        yield one, batch, outcome[np.sort(batch.origin.rows)]  # type: ignore[attr-defined] # a table
+        rows = np.sort(batch.origin.rows)  # type: ignore[attr-defined] # a table
+        yield one, batch, None if logged else outcome[rows]
+
+
+def _has_propensity(names: ColumnNames, frame: pl.DataFrame) -> bool:
+    return names.propensity in frame.columns or isinstance(names.propensity, float)
 
 
 def _outcome(frame: pl.DataFrame, name: str | None) -> Any:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from outrule.model.exploring import Exploration
     from outrule.model.model import Model
 
-PROPENSITY = "propensity"
-
 
 class Over(StrEnum):
     UNIFORM, RULES = "uniform", "rules"

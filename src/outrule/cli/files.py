@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from outrule.types import Integers
 
 
+PROPENSITY = "propensity"  # the column that `outrule decide --explore` adds
+
+
 class Unseen(StrEnum):
     KEEP, ERROR = "keep", "error"
 
@@ -168,12 +171,22 @@ def open_tables(model: Model, *tables: str, outcome: bool) -> Opened:
     assert names is not None
     read = _open_tables(tables, names)
     kept = read.frame
+    if outcome:
+        names = with_propensity(names, kept)
     if not outcome:  # it is not needed to decide, and no rule may see it
         kept = without(kept, *names.hidden)
         names = replace(names.before_decision(), weight=None, cluster=None)
     if names.item in kept.columns:
         kept = _items_as_trained(kept, names.item, model)
     return Opened(model, read, names, kept)
+
+
+def with_propensity(names: ColumnNames, frame: pl.DataFrame) -> ColumnNames:
+    """Where outcomes are null, the propensities of `outrule decide --explore` beside them."""
+    logged = names.propensity is None and PROPENSITY in frame.columns
+    if logged and names.outcome in frame.columns and frame[names.outcome].null_count():
+        return replace(names, propensity=PROPENSITY)
+    return names
 
 
 def identifiers(names: ColumnNames) -> list[str]:

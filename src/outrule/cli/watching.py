@@ -90,10 +90,10 @@ def watch(
     """Watch a model after deployment.
 
     Pass new rows once their outcomes are known, in the order of the decisions. With the outcomes of
-    all items it watches whether decisions are still at least as good as every rival's, minus the
-    margin; in any case, whether they are worth what was predicted, for which the outcomes of chosen
-    items are enough (leave the others empty). A batch that is already counted is not counted again.
-    Without a table it only shows the status.
+    all items, or a log with propensities (decide --explore), it watches whether decisions are still
+    at least as good as every rival's, minus the margin; in any case, whether they are worth what
+    was predicted, for which the outcomes of chosen items are enough (leave the others empty). A
+    batch that is already counted is not counted again. Without a table it only shows the status.
 
     \b
     outrule watch model.json yesterday.csv --state watch.json --batch-key 2026-11-16

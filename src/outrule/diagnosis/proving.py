@@ -143,7 +143,7 @@ def _open_log(decided: Decided) -> Log | None:
         decided.settings, rules=decided.rules, start=None, rivals=(), check=Reuse(), epsilon=None
     )
     model = first_batch(quick, decided.instances)
-    return Log.of(model, decided.instances, decided.layout, decided.instances.prediction)
+    return Log.of(model, decided.instances, decided.layout.k, decided.instances.prediction)
 
 
 def _support(decided: Decided, log: Log) -> Iterator[Finding]:

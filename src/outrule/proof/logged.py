@@ -20,7 +20,6 @@ import numpy as np
 
 from outrule.data.instances import Instances
 from outrule.model.model import Model
-from outrule.problems.contract import Layout
 from outrule.proof.confidence import Observations, Range, Sides
 from outrule.proof.statement import Support
 from outrule.types import Booleans, Floats
@@ -41,19 +40,27 @@ class Log:
     high: Floats
 
     @classmethod
-    def of(cls, model: Model, instances: Instances, layout: Layout, after: Floats) -> Log | None:
-        """None where all outcomes are known. ``after`` are the calibrated predictions."""
-        q = instances.propensity
-        if q is None:
+    def of(cls, model: Model, instances: Instances, k: int, after: Floats) -> Log | None:
+        """None where all outcomes are known. ``after`` are the calibrated predictions.
+
+        ``k`` is the size of the largest decision.
+        """
+        if instances.propensity is None:
             return None
-        (low, high), kappa = instances.value_range, kappa_of(model, instances)
-        room = kappa * np.nan_to_num(q) * (high - low)
+        return cls.within(model, instances, k, after, kappa_of(model, instances))
+
+    @classmethod
+    def within(cls, model: Model, instances: Instances, k: int, after: Floats, kappa: float) -> Log:
+        """The same with the range of some ``kappa``, which the bases of these data may not need."""
+        (low, high), q = instances.value_range, instances.propensity
+        assert q is not None
+        room = min(kappa, kappa_of(model, instances)) * np.nan_to_num(q) * (high - low)
         below, above = np.minimum(after, low + room), np.maximum(after, high - room)
         columns = (instances.filled(base).require_outcome("") for base in (below, after, above))
         slack = kappa * (high - low)
         ends = low - slack, high + slack
         if not model.problem.exactly_one:
-            k = max(layout.k, model.k)
+            k = max(k, model.k)
             ends = k * min(ends[0], 0.0), k * max(ends[1], 0.0)
         width = ends[1] - ends[0]
         return cls(instances, Range(*ends), Range(-width, width), *columns)

@@ -42,7 +42,7 @@ class InMemory:
         self.layout = layout or model.problem.lay(instances)
         self.k, before = self.layout.k, instances.prediction
         after = model.predict(instances)
-        self.log = Log.of(model, instances, self.layout, after)
+        self.log = Log.of(model, instances, self.k, after)
         self.outcome = instances.filled(after).require_outcome("certify")
         columns = (self.outcome, before, after, self.outcome - before, self.outcome - after)
         self.columns = dict(zip(COLUMNS, columns, strict=True))

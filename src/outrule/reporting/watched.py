@@ -36,6 +36,9 @@ READING = {
     "Since": "The batch from which on the evidence is largest: an estimate of when it began.",
     "Gap": "Value of the decisions minus that of a rival on the same instances. Each dot is one "
     "batch, against the rival with the most evidence before it.",
+    "Estimated from a log": "Outcomes are known only for what was chosen, with propensities. Then "
+    "gap and realised value are estimates (doubly robust) for what the model decides, and the "
+    "bets are on estimates that are bounded on the side on which they could lose.",
     "Predicted vs realised": "What the decisions were predicted to be worth, and what they were.",
 }
 
@@ -59,10 +62,10 @@ def watch_report(watch: Watch) -> str:
     low, high = watch.model.value_range
     write = Figures.for_width((high - low) / 100, MINUS)
     sections = {
-        "gap": _gap(watch, status, write) if watch.state.full and rows else "",
+        "gap": _gap(watch, status, write) if watch.state.compares and rows else "",
         "evidence": _evidence(status, rows) if rows else "",
         "realised": _realised(status, rows, write) if rows else "",
-        "rivals": _rivals(watch, write) if watch.state.full and watch.state.n else "",
+        "rivals": _rivals(watch, write) if watch.state.compares and watch.state.n else "",
         "reading": section("reading", "How to read this page", "", terms(READING, "reading")),
     }
     links = {name: LINKS[name] for name, words in sections.items() if words}
@@ -76,7 +79,8 @@ def _head(watch: Watch, status: WatchStatus, write: Figures) -> str:
     look, word = LOOKS[status.status], status.status
     tiles: dict[str, Any] = {}
     if status.gap is not None:
-        tiles["Gap so far"] = tile(write.signed(status.gap), f"to {status.rival}")
+        logged = ", estimated from a log" if status.feedback == "logged" else ""
+        tiles["Gap so far"] = tile(write.signed(status.gap), f"to {status.rival}{logged}")
     if status.realised is not None and status.predicted is not None:
         tiles["Realised so far"] = tile(
             write.plain(status.realised), f"predicted {write.plain(status.predicted)}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from outrule.errors import DataError
 from outrule.kernels.growth import log_growth
 from outrule.model.model import Model
 from outrule.problems.contract import Layout
-from outrule.proof.confidence import Observations
+from outrule.proof.confidence import Observations, Sides
+from outrule.proof.logged import Log, kappa_of
 from outrule.rules.decisions import RULES, decide_all, expand
 from outrule.types import Booleans, Floats, Picks
 from outrule.watching.detectors import STAKES
@@ -32,7 +34,13 @@ class Terms:
     margin: float
     max_weight: float | None
     k: int  # size of the largest decision
-    full: bool  # the outcomes of all items are known, so that rivals can be compared
+    full: bool  # the outcomes of all items are known
+    kappa: float | None  # of a log with propensities: see proof/logged.py
+
+    @property
+    def compares(self) -> bool:
+        """Whether rivals can be compared."""
+        return self.full or self.kappa is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +60,9 @@ def first_terms(
 ) -> Terms:
     """The terms of a watch that begins with these instances."""
     k = max(model.problem.lay(instances).k, model.k)
-    return Terms(margin, max_weight, k, not bool(np.isnan(outcome).any()))
+    if instances.propensity is not None:
+        return Terms(margin, max_weight, k, False, kappa_of(model, instances))
+    return Terms(margin, max_weight, k, not bool(np.isnan(outcome).any()), None)
 
 
 def add_up(model: Model, instances: Instances, outcome: Floats, terms: Terms) -> Batch:
@@ -66,6 +76,50 @@ def add_up(model: Model, instances: Instances, outcome: Floats, terms: Terms) ->
     observations = _observations(instances, terms)
     calibrated = model.predict(instances)
     ours = model.problem.pick_on_threads(calibrated, layout)
+    read = _known if terms.kappa is None else _logged
+    values = read(model, instances, layout, outcome, calibrated, ours, terms)
+    realised, predicted = values.realised, values.predicted
+    sides = (
+        Sides(*(one - predicted for one in realised)),
+        Sides(*(predicted - one for one in reversed(realised))),
+    )
+    growth, sums, largest = [], [], terms.max_weight or 1.0
+    claims = chain(zip(values.gaps, repeat(values.apart)), zip(sides, repeat(values.off)))
+    for claim, width in claims:
+        low, middle, high = map(observations.of, claim)
+        shift, scale = terms.margin * observations.total, (width + terms.margin) * largest
+        growth.append(log_growth((high + shift) / scale, (low + shift) / scale, STAKES))
+        sums.append(float(middle.sum()))
+    return Batch(
+        np.array(growth),
+        np.array(sums),
+        observations.n,
+        float(observations.total.sum()),
+        float(observations.of(predicted).sum()),
+        float(observations.of(realised.middle).sum()),
+    )
+
+
+class _Values(NamedTuple):
+    """What decisions were worth, per instance, and how far differences can be from zero."""
+
+    predicted: Floats
+    realised: Sides
+    gaps: Iterable[Sides]  # what ours are worth more than every rival's
+    apart: float
+    off: float  # of realised and predicted
+
+
+def _known(
+    model: Model,
+    instances: Instances,
+    layout: Layout,
+    outcome: Floats,
+    calibrated: Floats,
+    ours: Picks,
+    terms: Terms,
+) -> _Values:
+    """From the outcomes of all items; or without gaps, from those of the chosen ones."""
     chosen = _chosen(model, instances, layout, instances.mark(ours))
     _check_outcome(instances, outcome, chosen, terms)
     realised, predicted = (
@@ -73,38 +127,50 @@ def add_up(model: Model, instances: Instances, outcome: Floats, terms: Terms) ->
         for flat in (outcome, calibrated)
     )
     low, high = model.value_range
-    apart, off = high - low, terms.k * (high - low)  # what differences can be at most
+    apart = high - low
     if not model.problem.exactly_one:
         apart = terms.k * (max(high, 0.0) - min(low, 0.0))
-    rivals = _gaps(model, instances, layout, outcome, ours) if terms.full else ()
-    sides = (realised - predicted, predicted - realised)
-    growth, sums, largest = [], [], terms.max_weight or 1.0
-    for values, width in chain(zip(rivals, repeat(apart)), zip(sides, repeat(off))):
-        total = observations.of(values)
-        x = (total + terms.margin * observations.total) / ((width + terms.margin) * largest)
-        growth.append(log_growth(x, STAKES))
-        sums.append(float(total.sum()))
-    return Batch(
-        np.array(growth),
-        np.array(sums),
-        observations.n,
-        float(observations.total.sum()),
-        float(observations.of(predicted).sum()),
-        float(observations.of(realised).sum()),
+    gaps: Iterable[Sides] = ()
+    if terms.full:
+        value = _total(outcome, ours, layout)
+        rivals = (_total(outcome, one, layout) for one in _rivals(model, instances, layout))
+        gaps = (Sides(*[value - theirs] * 3) for theirs in rivals)
+    return _Values(predicted, Sides(*[realised] * 3), gaps, apart, terms.k * (high - low))
+
+
+def _logged(
+    model: Model,
+    instances: Instances,
+    layout: Layout,
+    outcome: Floats,
+    calibrated: Floats,
+    ours: Picks,
+    terms: Terms,
+) -> _Values:
+    """Of what the model decides, estimated from a log of whatever was chosen."""
+    del outcome  # is that of the instances
+    assert terms.kappa is not None
+    log = Log.within(model, instances, terms.k, calibrated, terms.kappa)
+    marks = instances.mark(ours)
+    low, high = model.value_range
+    rivals = map(instances.mark, _rivals(model, instances, layout))
+    return _Values(
+        _total(calibrated, ours, layout),
+        log.worth(marks),
+        (log.difference(marks, theirs) for theirs in rivals),
+        log.apart.high,
+        terms.k * (1 + terms.kappa) * (high - low),
     )
 
 
-def _gaps(
-    model: Model, instances: Instances, layout: Layout, outcome: Floats, ours: Picks
-) -> Iterator[Floats]:
-    """The value of our decisions minus that of every rival's: rules, plain, isotonic."""
-    value = _total(outcome, ours, layout)
+def _rivals(model: Model, instances: Instances, layout: Layout) -> Iterator[Picks]:
+    """The decisions of every rival: rules, plain, isotonic."""
     for first, last in threads.spans(RULES, len(model.rules)):
         for decisions in decide_all(model.rules[first:last], instances, model.problem, layout):
-            yield value - _total(outcome, expand(decisions, layout), layout)
+            yield expand(decisions, layout)
     isotonic = model.isotonic.apply(instances, layout.per_item.get("frozen"))
     for weights in (instances.prediction, isotonic):
-        yield value - _total(outcome, model.problem.pick_on_threads(weights, layout), layout)
+        yield model.problem.pick_on_threads(weights, layout)
 
 
 def _total(flat: Floats, picks: Picks, layout: Layout) -> Floats:
@@ -172,9 +238,9 @@ def _check_outcome(instances: Instances, outcome: Floats, chosen: Booleans, term
     where = instances.where_flat(int(np.argmax(missing)))
     if terms.full:
         raise DataError(
-            f"outcome is missing at {where}. This watch compares with rivals, which needs the "
-            "outcome of every item: pass instances whose outcomes are all known, or begin a new "
-            "watch on the outcomes of chosen items."
+            f"outcome is missing at {where}. This watch compares with rivals by the outcome of "
+            "every item: pass instances whose outcomes are all known, or begin a new watch on a "
+            "log with propensities, or on the outcomes of chosen items."
         )
     raise DataError(
         f"outcome is missing at {where}, an item that was chosen. Pass instances once their "

@@ -24,7 +24,7 @@ def add_batch(
     detectors = state.detectors() if state.claims else Detectors.fresh(len(batch.sums))
     sums = np.array([claim.sum for claim in state.claims]) if state.claims else 0.0
     evidence = detectors.evidence()[: len(batch.sums) - 2]
-    if terms.full and evidence.any():
+    if terms.compares and evidence.any():
         leading = int(np.argmax(evidence))
     detectors = detectors.after(batch.growth, state.n_batches + 1)
     row = Row(
@@ -32,8 +32,8 @@ def add_batch(
         content=content,
         n=batch.n,
         weight=batch.weight,
-        gap=batch.sums[leading] / batch.weight if terms.full else None,
-        rival=leading if terms.full else None,
+        gap=batch.sums[leading] / batch.weight if terms.compares else None,
+        rival=leading if terms.compares else None,
         against_rivals=None,
         against_predicted=0.0,
         predicted=batch.predicted / batch.weight,
@@ -45,6 +45,7 @@ def add_batch(
         state,
         k=terms.k,
         full=terms.full,
+        kappa=terms.kappa,
         n_batches=state.n_batches + 1,
         n_observations=state.n_observations + batch.n,
         first=key if state.first is None else state.first,
@@ -68,7 +69,7 @@ def _with_alarms(state: State, detectors: Detectors, names: list[str]) -> State:
             alarms.append(_alarm(state, detectors, watched, evidence, names))
     state = replace(state, alarms=tuple(alarms))
     row = state.history[-1]._replace(
-        against_rivals=float(found["rivals"].mean()) if state.full else None,
+        against_rivals=float(found["rivals"].mean()) if state.compares else None,
         against_predicted=float(found["predicted"].mean()),
         status=weakest([part.status for part in parts_of(state, names)]),
     )
@@ -91,7 +92,7 @@ def _alarm(
 def _split(state: State, detectors: Detectors) -> dict[Watched, Detectors]:
     """The detectors of what is watched; the two sides of "predicted" are behind the rivals."""
     parts: dict[Watched, Detectors] = {"predicted": detectors.part(slice(-2, None))}
-    return {"rivals": detectors.part(slice(-2)), **parts} if state.full else parts
+    return {"rivals": detectors.part(slice(-2)), **parts} if state.compares else parts
 
 
 def parts_of(state: State, names: list[str]) -> tuple[Part, ...]:
@@ -126,6 +127,7 @@ def status_of(state: State, names: list[str]) -> WatchStatus:
     return WatchStatus(
         status=weakest([part.status for part in parts]),
         parts=parts,
+        feedback=state.feedback,
         batch=state.last,
         n_batches=state.n_batches,
         first=state.first,
@@ -146,7 +148,7 @@ def status_of(state: State, names: list[str]) -> WatchStatus:
 
 def _closest(state: State, lost: list[Part], names: list[str]) -> tuple[str | None, float | None]:
     """The rival that is better, else the one with the smallest difference, and the difference."""
-    if not state.full or not state.n:
+    if not state.compares or not state.n:
         return None, None
     sums = [claim.sum for claim in state.claims[:-2]]
     number = int(np.argmin(sums))

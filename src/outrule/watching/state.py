@@ -13,6 +13,7 @@ import numpy as np
 from outrule.data.checks import LARGEST, SMALLEST
 from outrule.errors import DataError
 from outrule.model.documents import STRICT, damaged, read_document, seal
+from outrule.model.fitting import MOST_KAPPA
 from outrule.types import Floats
 from outrule.watching.detectors import FULL, STAKES, Detectors
 from outrule.watching.keys import Key, as_key, check_ascends
@@ -24,6 +25,7 @@ MOST = 1e20 * LARGEST  # of the weight of all instances, and of what one of them
 
 Word = Literal["kept", "undecided", "lost"]
 Watched = Literal["rivals", "predicted"]
+Feedback = Literal["full", "logged", "chosen"]
 
 
 class Row(NamedTuple):
@@ -94,6 +96,19 @@ class State:
     claims: tuple[ClaimState, ...] = ()
     alarms: tuple[Alarm, ...] = ()
     history: tuple[Row, ...] = ()
+    kappa: float | None = None  # of a log with propensities
+
+    @property
+    def compares(self) -> bool:
+        """Whether rivals are watched."""
+        return bool(self.full) or self.kappa is not None
+
+    @property
+    def feedback(self) -> Feedback | None:
+        """Of which items outcomes are known; None before the first batch."""
+        if self.full is None:
+            return None
+        return "full" if self.full else "chosen" if self.kappa is None else "logged"
 
     @property
     def last(self) -> Key | None:
@@ -101,7 +116,7 @@ class State:
 
     @property
     def watched(self) -> tuple[Watched, ...]:
-        return ("rivals", "predicted") if self.full else ("predicted",)
+        return ("rivals", "predicted") if self.compares else ("predicted",)
 
     @property
     def level(self) -> float:
@@ -140,12 +155,13 @@ def read_state(text: str, n_rules: int, name: str) -> State:
     ``name`` is what the error calls the text.
     """
     file = read_document(State, text, FORMAT, name=name, noun=NOUN)
-    n_claims = 0 if not file.history else 2 + (n_rules + 2 if file.full else 0)
+    n_claims = 0 if not file.history else 2 + (n_rules + 2 if file.compares else 0)
     begun, counted = bool(file.history), file.first is not None
     claims = {
         "history": len(file.history) == min(file.n_batches, HISTORY) and _ascends(file.history),
         "run_length": file.run_length >= 2 and file.margin >= 0,
         "full": (file.full is not None) == begun and (file.k or 0) >= begun,
+        "kappa": file.kappa is None or (file.full is False and 0 <= file.kappa <= MOST_KAPPA),
         "n": counted <= begun and 0 <= file.n <= file.n_observations and counted == (file.n > 0),
         "weight": SMALLEST <= file.weight <= MOST if counted else file.weight == 0,
         "predicted": max(abs(file.predicted), abs(file.realised)) <= MOST * file.weight,

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from outrule.watching.keys import Key
-from outrule.watching.state import Watched, Word
+from outrule.watching.state import Feedback, Watched, Word
 from outrule.words import count
 
 ORDER = ("lost", "undecided", "kept")
@@ -37,8 +37,11 @@ class WatchStatus:
         confidence what is watched. ``undecided``: neither.
     parts : what is watched
         "rivals": decisions are at least as good as every rival's, minus the margin; needs the
-        outcomes of all items. "predicted": they are worth what was predicted, within the margin;
-        the outcomes of chosen items are enough.
+        outcomes of all items, or a log with propensities. "predicted": they are worth what was
+        predicted, within the margin; the outcomes of chosen items are enough.
+    feedback : "full", "logged" or "chosen"
+        Of which items outcomes are known: of all; of some, with propensities, so that values are
+        estimates of what the model decides; of the chosen ones. None before the first batch.
     batch, n_batches : the last batch that was counted, and how many there were
     first : the first batch since the watch began, or since the last acknowledgement
     n, unit : observations since then, and what to call one
@@ -51,6 +54,7 @@ class WatchStatus:
 
     status: Word
     parts: tuple[Part, ...]
+    feedback: Feedback | None
     batch: Key | None
     n_batches: int
     first: Key | None
@@ -76,7 +80,8 @@ class WatchStatus:
         words += [_say(part, f"{self.margin:g}") for part in self.parts]
         if len(self.parts) == 1:
             words.append(
-                "Rivals are not watched: that needs the outcomes of items that were not chosen."
+                "Rivals are not watched: that needs the outcomes of items that were not chosen, or "
+                "a log with propensities."
             )
         return " ".join(words)
 
@@ -87,6 +92,7 @@ class WatchStatus:
             lines.append(
                 f"{gap}predicted {self.predicted:.4f}, realised {self.realised:.4f}; "
                 f"{count(self.n, self.unit)} since batch {self.first}"
+                f"{'; estimated from a log' if self.feedback == 'logged' else ''}"
             )
             lines.append(
                 f"evidence {self.evidence:.3g}, alarm at {self.level:g}: one false alarm in "

@@ -12,6 +12,7 @@ import outrule
 from outrule import threads
 from outrule.data.arrays import numeric, read_arrays
 from outrule.data.instances import Instances
+from outrule.data.propensities import check_log
 from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
 from outrule.model.documents import damaged
@@ -35,8 +36,9 @@ class Watch:
 
     It watches whether decisions are still at least as good as every rival's (rules, plain,
     isotonic), minus the margin; and whether they are worth what was predicted, within the margin.
-    The first needs the outcomes of all items. For the second those of chosen items are enough:
-    leave the others NaN, and it alone is watched. The first batch decides which.
+    The first needs the outcomes of all items, or a log with propensities (of explored decisions).
+    For the second those of chosen items are enough: leave the others NaN, and it alone is watched.
+    The first batch decides which.
 
     Parameters
     ----------
@@ -188,7 +190,9 @@ class Watch:
         """The instances, with outcomes that may be NaN, and these outcomes."""
         model = self.model
         instances = model.instances(predictions, None, available, sample_weight)
-        if outcomes is None:
+        if outcomes is None and instances.propensity is not None:
+            outcome = instances.require_observed("Watch.update")
+        elif outcomes is None:
             outcome = instances.require_outcome("Watch.update")
         elif instances.outcome is not None:
             raise DataError("outcomes were given next to Instances that already contain them.")
@@ -197,11 +201,30 @@ class Watch:
         else:
             outcome = read_arrays(predictions, outcomes, available=available)["outcome"]
         instances = replace(instances, outcome=np.where(np.isnan(outcome), np.nan, outcome))
+        instances = self._as_begun(instances)
         if not np.isnan(outcome).any():
             model.problem.check_data(instances)
+        check_log(instances, exactly_one=model.problem.exactly_one)
         if instances.fingerprint in model.fingerprints:
             raise DataError("these are the instances that fit has seen. Watch needs later ones.")
         return instances, outcome
+
+    def _as_begun(self, instances: Instances) -> Instances:
+        """With propensities if this is a watch of logs, without them if it is not."""
+        begun = self.state.feedback
+        if begun == "logged" and instances.propensity is None:
+            unknown = ~instances.observed
+            if unknown.any():
+                raise instances.fault(
+                    "outcome is missing",
+                    ", and there are no propensities. This watch compares with rivals by a log's "
+                    "propensities: give them as in the first batch, or begin a new watch.",
+                    np.flatnonzero(unknown),
+                )
+            return replace(instances, propensity=np.ones(len(unknown)))
+        if begun in ("full", "chosen"):
+            return replace(instances, propensity=None, propensity_estimated=False)
+        return instances
 
     def _key_of(self, given: Any, content: str) -> Key:
         """The key of a new batch; raises where it is not new, or not in order."""
@@ -229,4 +252,4 @@ class Watch:
         state = self.state
         if state.k is None or state.full is None:
             return first_terms(self.model, instances, outcome, state.margin, state.max_weight)
-        return Terms(state.margin, state.max_weight, state.k, state.full)
+        return Terms(state.margin, state.max_weight, state.k, state.full, state.kappa)
