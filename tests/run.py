@@ -9,24 +9,35 @@ import tempfile
 
 HOSTILE = "tests/kernels/test_hostile_bits.py"
 LAYERS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-COMMANDS = (
+QUICK = (
     ("-m", "ruff", "check", "."),
     ("-m", "ruff", "format", "--check", "."),
     ("-c", LAYERS, "--no-logo"),
-    ("-m", "mypy"),
-    ("-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "--durations=15"),
-    ("-m", "pytest", "-q", "-n", "auto", "-W", "ignore:Cannot cache", HOSTILE),
 )
-# The last command runs compiled code with checks of every index, which is compiled for it alone.
-CHECKED = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0"}
+TYPES = ("-m", "mypy")
+TESTS = ("-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "--durations=15")
+# Compiled code with checks of every index, which is compiled for this command alone.
+CHECKED = ("-m", "pytest", "-q", "-n", "auto", "-W", "ignore:Cannot cache", HOSTILE)
+CHECKS = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0"}
+
+
+def run(command: tuple[str, ...], **changes: str) -> None:
+    """Run a command of this Python, and exit if it fails."""
+    print("$", *(f"{name}={value}" for name, value in changes.items()), "python", *command)
+    sys.stdout.flush()
+    surroundings = os.environ | changes
+    if code := subprocess.run([sys.executable, *command], env=surroundings, check=False).returncode:
+        sys.exit(code)
+
 
 if __name__ == "__main__":
+    for quick in QUICK:
+        run(quick)
+    # The type checker has one thread: it runs beside the tests.
+    types = subprocess.Popen([sys.executable, *TYPES], stdout=subprocess.PIPE, text=True)
+    run(TESTS)
     with tempfile.TemporaryDirectory() as cache:
-        for command in COMMANDS:
-            checked = CHECKED | {"NUMBA_CACHE_DIR": cache} if command is COMMANDS[-1] else {}
-            print("$", *(f"{name}={value}" for name, value in checked.items()), "python", *command)
-            sys.stdout.flush()
-            surroundings = os.environ | checked
-            result = subprocess.run([sys.executable, *command], env=surroundings, check=False)
-            if result.returncode:
-                sys.exit(result.returncode)
+        run(CHECKED, NUMBA_CACHE_DIR=cache, **CHECKS)
+    print("$ python", *TYPES)
+    print(types.communicate()[0], end="")
+    sys.exit(types.returncode)
