@@ -88,7 +88,7 @@ def slow_member(member, model, instances):
 def test_the_start_of_new_instances_is_the_mean_of_what_slow_members_predict(problem):
     model = fit(data_of(problem, 0), problem).model_
     new = Instances.from_arrays(data_of(problem, 1)[0][:20])
-    assert sum(len(member.patches) for member in model.members) > 5
+    assert sum(len(member.patches) for member in model.members) >= 5
     assert [member.start is None for member in model.members] == [True, False] * 3
     expected = np.mean([slow_member(member, model, new) for member in model.members], axis=0)
     np.testing.assert_allclose(model.start_of(new), expected, atol=1e-9)
