@@ -1,6 +1,6 @@
 """Watching: false alarms, delays beside two simpler tests, what a year costs, kill -9.
 
-    python benchmarks/watch.py [--years 300] [--kills 50] [--rows 10000]
+    python benchmarks/watch.py [--years 300] [--explored-years 300] [--kills 50] [--rows 10000]
 
 Choose one of two actions, 0/1 outcomes, 100 instances a day. Two contexts of the same chance; the
 model and each of two rules decide differently in one of them, so that the difference is 0 on half
@@ -12,6 +12,9 @@ weekly: a 95 % t-test of the last seven days, every day, alarm if a rule is bett
 margin. running: the same of all days since deployment. Both without any correction for looking
 every day, for two rules. *Alarms* is the share of years with one. The delay is the median number of
 days from the drop to the alarm, among years without an alarm before it.
+
+explored: the same years, but 30 % of the decisions are random, and only the outcomes of what was
+chosen are known, with their propensities.
 
 Then a year of days with 10,000 rows each as one table through `outrule watch --batch-column`, and
 the same small watch, killed at random moments: its state must end with the same bytes as without.
@@ -26,8 +29,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -36,6 +41,7 @@ from scipy.special import stdtrit
 import outrule
 
 MARGIN, DAYS, SIZE, CHANGE = 0.02, 365, 100, 120
+SHARE = 0.3  # of random decisions
 PREDICTIONS = np.array([[0.6, 0.4], [0.4, 0.6]])  # by context
 CASES = {  # the gap before the day of the change, and after it
     "exactly the margin": (-MARGIN, -MARGIN),
@@ -77,6 +83,24 @@ def year(case: str, seed: int) -> tuple[int | None, int | None, int | None]:
     return found[0], found[1], found[2]
 
 
+def explored_year(case: str, seed: int) -> tuple[int | None]:
+    """The day of the first alarm of a watch that sees the outcomes of explored decisions."""
+    generator, watch = np.random.default_rng((seed, 2)), outrule.Watch(fitted_model)
+    for day in range(DAYS):
+        predictions, outcomes = draw(SIZE, CASES[case][day >= CHANGE], generator)
+        best = np.argmax(predictions, axis=1)
+        done = np.where(generator.random(SIZE) < SHARE, generator.integers(0, 2, SIZE), best)
+        items = np.arange(2)
+        batch = outrule.Instances.from_arrays(
+            predictions,
+            np.where(items == done[:, None], outcomes, np.nan),
+            propensity=(1 - SHARE) * (items == best[:, None]) + SHARE / 2,
+        )
+        if watch.update(batch, batch=day + 1).status == "lost":
+            return (day,)
+    return (None,)
+
+
 def below(d: np.ndarray) -> bool:
     """Whether a one-sided t-test finds a mean below minus the margin."""
     n = d.shape[1]
@@ -89,15 +113,13 @@ def start_worker() -> None:
     fitted_model = fitted()
 
 
-def streams(n_years: int) -> None:
+def streams(n_years: int, simulate: Callable[..., Any], tests: tuple[str, ...]) -> None:
     print(f"| {n_years} years each | test | alarms | before the drop | found | median delay |")
     print("|---|---|---|---|---|---|")
     with ProcessPoolExecutor(2, initializer=start_worker) as pool:
         for case, (before, after) in CASES.items():
-            found = list(pool.map(year, [case] * n_years, range(n_years), chunksize=5))
-            for test, days in zip(
-                ("watch", "weekly", "running"), zip(*found, strict=True), strict=True
-            ):
+            found = list(pool.map(simulate, [case] * n_years, range(n_years), chunksize=5))
+            for test, days in zip(tests, zip(*found, strict=True), strict=True):
                 row(case, test, days, drops=before != after)
 
 
@@ -208,11 +230,14 @@ def kills(times: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="False alarms, delays, cost and kills of a watch.")
     parser.add_argument("--years", type=int, default=300)
+    parser.add_argument("--explored-years", type=int, default=300)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--rows", type=int, default=10_000)
     given = parser.parse_args()
     if given.years:
-        streams(given.years)
+        streams(given.years, year, ("watch", "weekly", "running"))
+    if given.explored_years:
+        streams(given.explored_years, explored_year, ("explored",))
     if given.rows:
         one_year(given.rows)
     if given.kills:

@@ -135,6 +135,8 @@ def test_a_certificate_on_a_log_says_what_it_is_and_verifies(calibrator):
     assert "worth about" in str(found)
     page = outrule.report(outrule.summarise(calibrator, log, found))
     assert f"worth about {found.effective_n:,.0f} instances" in page
+    assert f"the heaviest has {100 * found.largest_weight:.2g} % of the weight" in page
+    assert "no compared item that the log could never show" in page
     assert "worth about" not in outrule.report(outrule.summarise(calibrator, full, known))
 
 

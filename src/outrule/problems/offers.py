@@ -27,8 +27,8 @@ def check_choices(problem: Problem, instances: Instances) -> None:
 def no_choices(n: int) -> DataError:
     """The error where all of n instances are without a choice."""
     return DataError(
-        f"no instance offers a choice: all its items can be taken together, in each of the "
-        f"{n:,}. {USUALLY}"
+        f"no instance offers a choice: each of the {n:,} has a single item, or items that can all "
+        f"be taken. {USUALLY}"
     )
 
 

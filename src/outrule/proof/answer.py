@@ -154,7 +154,9 @@ class Answer:
         )
         if found.propensity_estimated:
             words += "; all of it holds if these propensities are right"
-        if found.unsupported is not None and found.unsupported.share > 0 and not self._no_support:
+        if found.unsupported is not None and found.unsupported.share == 0:
+            words += "; there was no compared item that the log could never show"
+        elif not self._no_support:
             words += f"; {self._never_shown}"
         return words
 
