@@ -68,8 +68,18 @@ def time_rounds(engine: type, folder: Path, client: Any) -> list[float]:
     return seconds[1:]
 
 
+def wait_for_workers(cluster: Any, client: Any) -> None:
+    """On a busy machine Dask may give up to start a worker again; then another one is started."""
+    try:
+        client.wait_for_workers(2, timeout=60)
+    except TimeoutError:
+        print("a worker did not come back: starting another one", flush=True)
+        cluster.scale(len(cluster.workers) + 1)
+        client.wait_for_workers(2, timeout=120)
+
+
 def kill_workers(
-    client: Any, folder: Path, expected: str, kills: int, draw: random.Random
+    cluster: Any, client: Any, folder: Path, expected: str, kills: int, draw: random.Random
 ) -> dict[str, int]:
     """A worker is killed during every fit; how many were, and how many models are the same."""
     begin = time.perf_counter()
@@ -78,7 +88,7 @@ def kill_workers(
     print(f"a fit takes {duration:.1f} s", flush=True)
     killed, same = 0, 0
     while killed < kills:
-        client.wait_for_workers(2)
+        wait_for_workers(cluster, client)
         victim = draw.choice(sorted(client.run(os.getpid).values()))
         over, struck = threading.Event(), list[bool]()
 
@@ -155,8 +165,8 @@ def measure(place: Path, instances: int, kills: int, seed: int) -> dict[str, Any
         fit(place / "small", client)
         here = time_rounds(LocalPieces, place / "small", None)
         there = time_rounds(ClusterPieces, place / "small", client)
-        workers = kill_workers(client, place / "data", expected, kills, draw)
-        client.wait_for_workers(2)
+        workers = kill_workers(cluster, client, place / "data", expected, kills, draw)
+        wait_for_workers(cluster, client)
         looks = len(json.loads(expected)["history"])
         address = cluster.scheduler_address
         drivers = kill_drivers(address, place / "data", expected, looks, kills, draw)
