@@ -138,7 +138,8 @@ class _Pass(Code):
         return context.make_tuple(builder, kind, [least, second, column])
 
 
-SCAN = types.Tuple((types.float64, types.float64, types.int64))
+_TUPLE: Any = types.Tuple
+SCAN = _TUPLE((types.float64, types.float64, types.int64))
 
 
 def _negate(_: Any, weights: Any, scale: Any, first: Any, n: Any, line: Any) -> Any:
