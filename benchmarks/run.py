@@ -5,8 +5,8 @@
 
 Ours and the peer run in turns on this machine, so that both meet the same neighbours; a ratio is
 the median and the range over the turns. All cores are compared with all cores by the clock (a peer
-uses what it can), one thread with one thread in CPU seconds, which a busy machine changes less. `--quick` takes fewer rows (about five minutes), the whole run
-about an hour on two cores.
+uses what it can), one thread with one thread in CPU seconds, which a busy machine changes less.
+`--quick` takes fewer rows (about five minutes), the whole run about an hour on two cores.
 """
 
 from __future__ import annotations

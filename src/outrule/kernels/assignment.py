@@ -287,7 +287,7 @@ def _bid(
             row_of[c] = r
             column_of[r] = c
         n_free = n_left
-    return n_free
+    return int(n_free)
 
 
 @njit(nogil=True, cache=True)

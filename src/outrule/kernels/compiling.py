@@ -38,8 +38,8 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Function], Function]:
     """``numba.njit``, with the cache of this module."""
 
     def compiled(function: Function) -> Function:
-        # Nobody calls a kernel from C, and half a wrapper less is compiled without.
-        kernel: Any = numba.njit(no_cfunc_wrapper=True, **options)(function)
+        # Nobody calls a kernel from C, so there is no wrapper for that to compile.
+        kernel: Any = numba.njit(**(options | {"no_cfunc_wrapper": True}))(function)
         if cache and kernel is not function:  # it is, with NUMBA_DISABLE_JIT=1
             kernel._cache = KernelCache(function)
         return kernel  # type: ignore[no-any-return] # called as the function is

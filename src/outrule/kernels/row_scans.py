@@ -138,7 +138,8 @@ class _Pass(Code):
         return context.make_tuple(builder, kind, [least, second, column])
 
 
-SCAN = types.Tuple((types.float64, types.float64, types.int64))
+_TUPLE: Any = types.Tuple
+SCAN = _TUPLE((types.float64, types.float64, types.int64))
 
 
 def _negate(_: Any, weights: Any, scale: Any, first: Any, n: Any, line: Any) -> Any:
@@ -153,7 +154,7 @@ def _negate(_: Any, weights: Any, scale: Any, first: Any, n: Any, line: Any) -> 
             start = builder.mul(loop.index, code.i64(LANE_BLOCK))
             start = builder.select(builder.icmp_signed("<", start, last), start, last)
             item = builder.add(first, start)
-            code.prefetch(0, builder.add(item, code.size))  # the next instance, if there is one
+            code.prefetch(0, builder.add(item, code.size), level=2)  # the next instance, if any
             value = builder.fmul(code.load_from(0, item), code.load_from(1, item))
             value = code.smaller(code.larger(value, zero), largest)
             value = builder.fneg(value)

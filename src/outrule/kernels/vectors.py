@@ -333,12 +333,16 @@ class Code:
         place = self._place(array, self._start(row), kind)
         return self.builder.load(place, align=4, typ=kind)
 
-    def prefetch(self, array: int, index: Any) -> None:
-        """Ask for a cache line that will be read next, which need not lie inside the array."""
+    def prefetch(self, array: int, index: Any, level: int = 1) -> None:
+        """Ask for a cache line that will be read next, which need not lie inside the array.
+
+        It goes to this level of the cache: not to the first, if more will come than it holds.
+        """
         place = self._place(array, index, self.ir.IntType(8))
         kind = self.ir.FunctionType(self.ir.VoidType(), [place.type, *[self.i32] * 3])
         call = self.builder.module.declare_intrinsic("llvm.prefetch", (place.type,), kind)
-        self.builder.call(call, [place, self.i32(0), self.i32(3), self.i32(1)])  # read, keep, data
+        read, data = self.i32(0), self.i32(1)
+        self.builder.call(call, [place, read, self.i32(4 - level), data])
 
     def store(self, value: Any, array: int, row: Any) -> None:
         self.store_at(value, array, self._start(row))
