@@ -15,7 +15,7 @@ from outrule.cli.files import Opened, check_output, open_key, open_model, open_t
 from outrule.cli.screening import Answers, OnError, write_errors
 from outrule.cli.talking import printable, say
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_utf8
+from outrule.files import STANDARD, follow_links, is_utf8
 
 if TYPE_CHECKING:
     import polars as pl
@@ -180,11 +180,11 @@ def _check_target(files: Sequence[File], source: str, output: str) -> None:
     if not folder.exists():
         check_output(output, ())
     wanted = {folder / file.name for file in files}
-    inputs = {file.path.resolve() for file in files}
-    roots = {Path(str(file.path).removesuffix(file.name)).resolve() for file in files}
-    if inputs & {path.resolve() for path in wanted} or folder.resolve() in roots:
+    inputs = {follow_links(file.path) for file in files}
+    roots = {follow_links(str(file.path).removesuffix(file.name)) for file in files}
+    if inputs & {follow_links(path) for path in wanted} or follow_links(folder) in roots:
         raise DataError(f"{output} is an input of this command: choose another folder for -o.")
-    if any(root in folder.resolve().parents for root in roots) and Path(source).is_dir():
+    if any(root in follow_links(folder).parents for root in roots) and Path(source).is_dir():
         raise DataError(f"{output} is inside {source}, whose files are read: choose another one.")
     for path in sorted(folder.rglob("*.parquet")) if folder.exists() else ():
         if any(part[0] in "._" for part in path.relative_to(folder).parts):

@@ -26,7 +26,7 @@ from outrule.data.origin import ColumnNames
 from outrule.data.sketch import mix
 from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.files import WILDCARDS
+from outrule.files import WILDCARDS, is_special
 from outrule.types import Integers
 from outrule.words import count
 
@@ -200,13 +200,16 @@ def find_files(source: str | PathLike[str]) -> list[File]:
     names = [one.relative_to(root) for one in root.glob(pattern)]
     visible = [name for name in names if not any(part[0] in "._" for part in name.parts)]
     kinds = {name: EXTENSIONS.get(name.suffix.lower()) for name in visible}
-    for name in sorted(visible):
-        if kinds[name] not in (None, Kind.PARQUET):
+    for one in sorted(visible):
+        if kinds[one] not in (None, Kind.PARQUET):
             raise DataError(
-                f"{root / name} is not Parquet: in folders and patterns only Parquet files are "
+                f"{root / one} is not Parquet: in folders and patterns only Parquet files are "
                 "supported. Convert it, or move it elsewhere."
             )
     found = sorted(str(name) for name in visible if kinds[name] and not (root / name).is_dir())
+    for name in found:
+        if is_special(root / name):
+            raise DataError(f"{root / name} is a pipe or a device, not a file: remove it.")
     if not found:
         raise DataError(f"{source} has no Parquet files (*.parquet).")
     return [File(root / name, name) for name in found]
