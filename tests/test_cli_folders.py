@@ -1,5 +1,7 @@
 """`predict` and `decide` from folders to folders: the same rows, resumed, and a word per fault."""
 
+import os
+
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -158,6 +160,16 @@ def add_csv(folder):
     return "d.csv is not Parquet"
 
 
+def add_loop(folder):
+    (folder / "d.parquet").symlink_to(folder / "d.parquet")
+    return "d.parquet: Too many levels of symbolic links"
+
+
+def add_pipe(folder):
+    os.mkfifo(folder / "d.parquet")
+    return "d.parquet is a pipe or a device"
+
+
 def empty_folder(folder):
     for path in folder.rglob("*.parquet"):
         path.unlink()
@@ -186,6 +198,8 @@ def bad_score(folder):
         change_type,
         split_instance,
         add_csv,
+        add_loop,
+        pytest.param(add_pipe, marks=pytest.mark.skipif(os.name != "posix", reason="no pipes")),
         empty_folder,
         drop_score,
         bad_score,

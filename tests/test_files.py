@@ -44,6 +44,11 @@ def test_text_is_written_as_utf_8(tmp_path):
     assert (tmp_path / "text").read_bytes() == "größer\n".encode()
 
 
+def test_errors_name_the_file_and_not_its_draft(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere/a\.json'$"):
+        write_text(tmp_path / "nowhere" / "a.json", "text")
+
+
 def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path):
     with pytest.raises(FileNotFoundError):
         write_text(tmp_path / "nowhere" / "text", "words")

@@ -130,6 +130,7 @@ class CertificateKind:
 
     def use(self, path: Path, base: str) -> None:
         text = path.read_bytes().decode("utf-8", "replace")
+        outrule.report(outrule.Certificate.from_json(text))
         outrule.verify(text, self.model, self.instances)
         claim = json.loads(text)
         for name, value in self.true.items():

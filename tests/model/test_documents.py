@@ -218,6 +218,8 @@ def changed(tmp_path, **changes):
         {"isotonic": [[None, [], []]]},
         {"patches": [[0, 1e308]]},
         {"patches": [[0, -2.5]]},
+        {"history": [[0, None, 0.1, 0.0, -1e308, 9]]},
+        {"rule_values": [0.5, 1.0, 1e308]},
         {"k": 2**31},
         {"n_items": 2**31},
         {"tolerance": 10**400},

@@ -1,5 +1,6 @@
 """The certificate: its verdicts, its bounds against known truth, its baselines, its text."""
 
+import copy
 import dataclasses
 import json
 import runpy
@@ -459,6 +460,31 @@ def test_a_table_gives_what_arrays_give():
 def certificate():
     rules = [outrule.Fixed(1), outrule.Fixed(0)]
     return certify(two_actions(rules=rules), *held_out(60, 40))
+
+
+def places(value, path=()):
+    """The places of all values in a JSON document."""
+    yield path
+    names = value if isinstance(value, dict) else range(len(value)) if type(value) is list else ()
+    for name in names:
+        yield from places(value[name], (*path, name))
+
+
+@pytest.mark.parametrize("value", [[], {}, "", 0, -1, 2**70, -1e308, 5e-324, None])
+def test_a_certificate_of_a_stranger_is_refused_or_shown(certificate, value):
+    content = json.loads(certificate.to_json())
+    for *path, last in list(places(content))[1:]:
+        changed = copy.deepcopy(content)
+        place = changed
+        for name in path:
+            place = place[name]
+        place[last] = value
+        try:
+            found = Certificate.from_json(reseal(changed))
+        except DataError:
+            continue
+        assert str(found)
+        assert outrule.report(found)
 
 
 def test_the_text_reads_back_as_the_same_certificate(certificate):

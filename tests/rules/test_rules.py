@@ -239,6 +239,7 @@ def test_wrong_levels_are_refused(levels):
     ("arguments", "words"),
     [
         ({"n_items": 0}, "'n_items' argument of multipliers must be an int of at least 1"),
+        ({"n_items": 2**62}, "'n_items' argument of multipliers must be at most 16,777,216"),
         (
             {"n_items": 2, "limit": 0},
             "'limit' argument of multipliers must be an int of at least 1",

@@ -15,7 +15,7 @@ from outrule.cli.files import Opened, check_output, open_key, open_model, open_t
 from outrule.cli.screening import Answers, OnError, write_errors
 from outrule.cli.talking import printable, say
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_address, is_utf8
+from outrule.files import STANDARD, follow_links, is_address, is_utf8
 
 if TYPE_CHECKING:
     import polars as pl
@@ -189,12 +189,12 @@ def _check_target(files: Sequence[File], source: str, output: str) -> None:
         check_output(output, ())
     wanted = {folder / file.name for file in files}
     local = {file.path: file.name for file in files if isinstance(file.path, Path)}
-    inputs = {path.resolve() for path in local}
-    roots = {Path(str(path).removesuffix(name)).resolve() for path, name in local.items()}
-    if inputs & {path.resolve() for path in wanted} or folder.resolve() in roots:
+    inputs = {follow_links(path) for path in local}
+    roots = {follow_links(str(path).removesuffix(name)) for path, name in local.items()}
+    target = follow_links(folder)
+    if inputs & {follow_links(path) for path in wanted} or target in roots:
         raise DataError(f"{output} is an input of this command: choose another folder for -o.")
-    inside = any(root in folder.resolve().parents for root in roots)
-    if inside and Path(source).is_dir():
+    if any(root in target.parents for root in roots) and Path(source).is_dir():
         raise DataError(f"{output} is inside {source}, whose files are read: choose another one.")
     for path in sorted(folder.rglob("*.parquet")) if folder.exists() else ():
         if not any(part[0] in "._" for part in path.relative_to(folder).parts):

@@ -31,7 +31,7 @@ from outrule.data.sketch import mix
 from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
 from outrule.data.tables import read_frame
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.files import WILDCARDS, is_address, local_path
+from outrule.files import WILDCARDS, is_address, is_special, local_path
 from outrule.types import Integers
 from outrule.words import count
 
@@ -218,6 +218,8 @@ def find_files(source: str | PathLike[str]) -> list[File]:
                 f"{place} is not Parquet: in folders and patterns only Parquet files are "
                 "supported. Convert it, or move it elsewhere."
             )
+        if isinstance(place, Path) and is_special(place):
+            raise DataError(f"{place} is a pipe or a device, not a file: remove it.")
         found.append(File(place, str(name)))
     if not found:
         raise DataError(f"{source} has no Parquet files (*.parquet).")

@@ -34,7 +34,14 @@ from outrule.data.sketch import CAPACITY, Seen, Sketch
 from outrule.errors import DataError
 from outrule.files import write_text
 from outrule.model import value as values
-from outrule.model.documents import STRICT, damaged, read_document, read_file, seal
+from outrule.model.documents import (
+    LARGEST_SHOWN,
+    STRICT,
+    damaged,
+    read_document,
+    read_file,
+    seal,
+)
 from outrule.model.model import Model
 from outrule.model.settings import Settings
 from outrule.model.value import Value
@@ -197,7 +204,10 @@ class ModelFile(BaseModel):
         n_rules, items = len(self.rules), range(self.n_items or 0)
         n_tests, is_cross_fit = n_rules + len(self.rivals), self._is_cross_fit
         claims = {
-            "rule_values": len(self.rule_values) == n_rules,
+            "rule_values": len(self.rule_values) == n_rules and _are_shown(self.rule_values),
+            "history": all(
+                _are_shown((row.violation, row.step, row.squared_error)) for row in self.history
+            ),
             "patches": all(self._is_patch(patch, n_tests) for patch in self.patches),
             "feature_names": self.feature_names is None or len(self.feature_names) == len(items),
             "columns": self.columns is None
@@ -244,6 +254,11 @@ class ModelFile(BaseModel):
         points = np.array((x, y))
         inside = low <= points.min() and points.max() <= high
         return bool(inside and (points[:, 1:] >= points[:, :-1]).all())
+
+
+def _are_shown(numbers: Iterable[float]) -> bool:
+    """Whether a report can show numbers that nothing is computed from."""
+    return all(abs(number) <= LARGEST_SHOWN for number in numbers)
 
 
 def save(model: Model, path: str | PathLike[str], key: bytes | None = None) -> None:

@@ -22,6 +22,7 @@ Document = TypeVar("Document")
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 SHORTEST_KEY, LONGEST_KEY = 16, 1 << 16  # bytes
 LARGEST_FILE = 256 << 20  # bytes
+LARGEST_SHOWN = 1e250  # no value of a range that is allowed has a square above it
 SEAL = re.compile(
     r',\n"digest": "sha256:([0-9a-f]{64})"(?:,\n"signature": "hmac-sha256:([0-9a-f]{64})")?\n}\n?'
 )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import outrule
 from outrule import files
+from outrule.calibration.rivals import RIVALS
 from outrule.data.segments import segment_name
-from outrule.model.documents import STRICT, damaged, read_document, seal
+from outrule.model.documents import LARGEST_SHOWN, STRICT, damaged, read_document, seal
 from outrule.model.value import Value
 from outrule.proof.answer import Answer
 from outrule.proof.confidence import Estimate
@@ -243,7 +244,8 @@ class Certificate:
     @property
     def margin_share(self) -> float | None:
         """The margin as a share of the best rule's value."""
-        return self.margin / abs(self.best_rule.mean) if self.best_rule.mean else None
+        best = abs(self.best_rule.mean)
+        return self.margin / best if best > self.margin / LARGEST_SHOWN else None
 
     @property
     def sentence(self) -> str:
@@ -300,9 +302,31 @@ class Certificate:
         With a key, it must also be signed with that key.
         """
         certificate = read_document(cls, text, FORMAT, name="this", noun="certificate", key=key)
-        if not LEAST_CONFIDENCE <= certificate.confidence < 1:
-            raise damaged("this", "certificate", ValueError("confidence: out of range"))
+        for part, holds in _claims(certificate).items():
+            if not holds:
+                raise damaged("this", "certificate", ValueError(f"{part}: out of range"))
         return certificate
+
+
+def _claims(found: Certificate) -> dict[str, bool]:
+    """What is true of every certificate, so that each can be shown, whoever wrote it."""
+    return {
+        "confidence": LEAST_CONFIDENCE <= found.confidence < 1,
+        "verdicts": {*found.verdicts} - {"segments"} == {"rules", *RIVALS},
+        "approximate": {"gap", "improvement"} <= {*found.approximate},
+        "rules": len(found.rules) > 0,
+        "violations": len(found.violations) > 0,
+        "rivals": tuple(rival.name for rival in found.rivals) == RIVALS,
+        "numbers": max(map(abs, _numbers(asdict(found)))) <= LARGEST_SHOWN,
+    }
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(part)
+    elif isinstance(value, int | float):
+        yield value
 
 
 def weakest(verdicts: Iterable[Verdict]) -> Verdict:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from outrule.data.instances import Instances
 from outrule.data.view import View
 from outrule.errors import ArgumentError, DataError, check_number, refuse_argument
-from outrule.problems.contract import Layout, Problem
+from outrule.problems.contract import Layout, Problem, check_size
 from outrule.types import Booleans, Floats, Picks
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper's multipliers
@@ -289,7 +289,8 @@ def multipliers(
     [[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]
     """
     owner = "multipliers"
-    n_items = int(check_number(n_items, "n_items", owner, 1, low_open=False, integer=True))
+    check_size(n_items, "n_items", owner)
+    n_items = int(n_items)
     limit = int(check_number(limit, "limit", owner, 1, low_open=False, integer=True))
     check_number(seed, "seed", owner, 0, low_open=False, integer=True)
     try:
