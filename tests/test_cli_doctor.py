@@ -191,7 +191,7 @@ def test_findings_speak_of_keys_and_not_of_python(tmp_path):
     assert "argument of" not in one(found, "fit", "error")["what"]
     found = examined(tmp_path, trips(1, 100).with_columns(score=7.0), code=2)
     assert one(found, "values", "error")["remedy"] == (
-        "Set value_range in [data] of the spec, and fit."
+        "Set value_range = [low, high] in [data] of the spec."
     )
     truth = trips(1, 100).with_columns(
         completed=pl.when(pl.col("driver") == "ann").then(pl.col("completed") == 1)

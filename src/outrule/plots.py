@@ -210,8 +210,9 @@ def _line(ax: Axes, x: float, name: str = "", *, named: bool = True) -> None:
 
 def _from_zero(ax: Axes, name: str) -> None:
     """An axis of values with its title; it shows zero, so that lengths are in proportion."""
-    low, high = ax.get_xlim()
-    ax.set_xlim(min(low, 0.0), max(high, 0.0))
+    low, high = min(ax.get_xlim()[0], 0.0), max(ax.get_xlim()[1], 0.0)
+    room = 0.02 * (high - low)  # no mark is cut at the edge
+    ax.set_xlim(low - room * (low < 0), high + room * (high > 0))
     ax.set_xlabel(_literal(name))
 
 

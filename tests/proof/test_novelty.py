@@ -196,7 +196,8 @@ def test_one_copy_is_said():
 def test_a_column_that_looks_like_a_cluster_is_said_unless_it_is_one():
     calibrator = fitted(continuous(300, 0))
     day, km = np.arange(120) // 4, np.random.default_rng(0).random(120)
-    (note,) = certified(calibrator, continuous(120, 1, columns={"day": day, "km": km}))
+    columns = {"day": day, "km": km, "new_customer": day % 2 == 0}
+    (note,) = certified(calibrator, continuous(120, 1, columns=columns))
     assert note.startswith("Column 'day' has 30 different values, which instances share.")
     assert "name it as cluster" in note
     named = continuous(120, 1, columns={"day": day}, cluster=day)
@@ -228,6 +229,7 @@ def test_a_table_is_searched_for_columns_that_are_the_same_within_an_instance():
     frame = trips(100, 1, first=100).with_columns(
         customer_id=pl.Series(np.repeat(np.arange(100) % 30, 2)),
         driver_id=pl.Series(np.arange(200) % 7),  # differs within an instance
+        new_customer=pl.Series(np.repeat(np.arange(100) % 2 == 0, 2)),  # a flag is no cluster
         tags=pl.Series([["a"]] * 200),
         empty=pl.Series([None] * 200, dtype=pl.Int64),
     )

@@ -23,7 +23,7 @@ KINDS = {"a float": " a number", "an int": " a whole number"}
 # What errors say to users of Python, and what it is on the command line.
 WORDS = {
     "Give Instances (or [data] of the spec) the range of the values: value_range.": (
-        "Set value_range in [data] of the spec, and fit."
+        "Set value_range = [low, high] in [data] of the spec."
     ),
     "name the column of the 'item'.": "name the item column in [data] of the spec.",
     "give start= for both or for neither.": "the start column of [data] is missing, or new.",

@@ -230,17 +230,21 @@ def named_like_a_group(name: str) -> bool:
 
 
 def _columns(instances: Instances) -> Iterator[tuple[str, Integers]]:
-    """The other columns that have one value per instance, as codes."""
+    """The other columns that have one value per instance, as codes; a flag is no group."""
     origin, first = instances.origin, instances.offsets[:-1]
     if isinstance(origin, ArrayOrigin):
         for name, column in origin.columns.items():
-            if column.ndim == 1:
+            if column.ndim == 1 and column.dtype != bool:
                 yield name, _codes(column.tolist())
     elif isinstance(origin, TableOrigin):
         roles = set(vars(origin.names).values())
         for name in origin.frame.columns:
             column = origin.frame[name].alias("")  # a name like ^x$ would be taken for a pattern
-            if name in roles or str(column.dtype) == "Object" or column.dtype.is_nested():
+            if (
+                name in roles
+                or str(column.dtype) in ("Object", "Boolean")
+                or column.dtype.is_nested()
+            ):
                 continue
             values = column.gather(first)
             if column.eq_missing(values.gather(instances.instance)).all():

@@ -94,13 +94,13 @@ def _columns(instances: Instances) -> dict[str, list[str]]:
         return {
             name: [as_text(value) for value in column.tolist()]
             for name, column in columns.items()
-            if column.ndim == 1
+            if column.ndim == 1 and column.dtype != bool
         }
     roles = set(vars(instances.origin.names).values())  # type: ignore[attr-defined]
     starts, found = instances.offsets.tolist(), {}
     for name in frame.columns:
-        nested = str(frame[name].dtype) == "Object" or frame[name].dtype.is_nested()
-        if name in roles or nested:
+        kind = frame[name].dtype
+        if name in roles or kind.is_nested() or str(kind) in ("Object", "Boolean"):
             continue
         values = [as_text(value) for value in frame[name].to_list()]
         if all(len(set(values[first:last])) == 1 for first, last in pairwise(starts)):
