@@ -62,7 +62,22 @@ def platt(data: Data) -> Floats:
 
 
 def boosted(data: Data) -> Floats:
-    """Boosted trees fitted again on the calibration part, with all columns of its table.
+    """Boosted trees fitted again on the calibration part, with all columns of its table."""
+    past, new, codes = columns_of(data)
+    trees = HistGradientBoostingRegressor(
+        max_iter=150, learning_rate=0.05, categorical_features=codes, random_state=0
+    )
+    weight = data.calibration.weight
+    trees.fit(
+        past,
+        data.calibration.outcome,
+        None if weight is None else weight[data.calibration.instance],
+    )
+    return np.clip(trees.predict(new), 0, 1)
+
+
+def columns_of(data: Data) -> tuple[Floats, Floats, list[int]]:
+    """The features of the calibration part and of the test part, and which of them are codes.
 
     That is the prediction, the item, what rules look at, and everything else that the table has,
     but for dates, which do not come again.
@@ -81,16 +96,8 @@ def boosted(data: Data) -> Floats:
             before, after = before.cast(kinds).to_physical(), after.cast(kinds, strict=False)
             after = after.to_physical()
         features.append((before.cast(pl.Float64), after.cast(pl.Float64)))
-    trees = HistGradientBoostingRegressor(
-        max_iter=150, learning_rate=0.05, categorical_features=codes, random_state=0
-    )
-    weight = data.calibration.weight
-    trees.fit(
-        np.column_stack([before for before, _ in features]),
-        data.calibration.outcome,
-        None if weight is None else weight[data.calibration.instance],
-    )
-    return np.clip(trees.predict(np.column_stack([after for _, after in features])), 0, 1)
+    columns = [np.column_stack(list(part)) for part in zip(*features, strict=True)]
+    return columns[0], columns[1], codes
 
 
 def mcgrad(data: Data) -> Floats:
