@@ -81,7 +81,8 @@ def pages_of(nav):
 def test_the_site_has_every_page_once():
     listed = list(pages_of(SITE["nav"]))
     assert len(set(listed)) == len(listed)
-    pages = sorted(page.name for page in DOCS.glob("*.md"))
+    found = [*DOCS.glob("*.md"), *DOCS.glob("notebooks/*.md")]
+    pages = sorted(page.relative_to(DOCS).as_posix() for page in found)
     assert sorted(listed) == pages, "every page belongs into nav of zensical.toml"
 
 
