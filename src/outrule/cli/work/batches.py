@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from outrule.cli.files import read_as_trained
+import numpy as np
+import polars as pl
+
+from outrule.cli.work.files import read_as_trained
+from outrule.data.instances import Instances
+from outrule.data.origin import missing
+from outrule.data.table_files import read_table
+from outrule.data.tables import without
 from outrule.errors import DataError
+from outrule.model.model import Model
+from outrule.watching.keys import as_key, in_order
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from outrule import Instances
-    from outrule.model.model import Model
-
-Batch = tuple[Any, "Instances", Any]  # key, instances, and outcomes in the order of the rows
+Batch = tuple[Any, Instances, Any]  # key, instances, and outcomes in the order of the rows
 
 
 def read_batches(model: Model, table: str, key: str | None, column: str | None) -> Iterator[Batch]:
     """The batches of a table in the order of their keys; outcomes that are null are NaN."""
-    import numpy as np
-
-    from outrule.data.table_files import read_table
-    from outrule.data.tables import without
-
     frame, names = read_table(table), model.columns
     assert names is not None
     outcome = _outcome(frame, names.outcome)
@@ -39,11 +37,6 @@ def read_batches(model: Model, table: str, key: str | None, column: str | None) 
 
 def _outcome(frame: pl.DataFrame, name: str | None) -> Any:
     """The outcomes in the order of the rows, NaN where there are none."""
-    import numpy as np
-    import polars as pl
-
-    from outrule.data.origin import missing
-
     if name is None:
         raise DataError("the model was fitted without an outcome column: use it from Python.")
     if name not in frame.columns:
@@ -56,11 +49,6 @@ def _outcome(frame: pl.DataFrame, name: str | None) -> Any:
 
 def _split(instances: Instances, name: str) -> Iterator[tuple[Any, list[int]]]:
     """The instances of every key, in the order of the keys."""
-    import numpy as np
-
-    from outrule.data.origin import missing
-    from outrule.watching.keys import as_key, in_order
-
     frame: pl.DataFrame = instances.origin.frame  # type: ignore[attr-defined] # a table
     if name not in frame.columns:
         raise DataError(f"the batch {missing(name, frame.columns)}")
