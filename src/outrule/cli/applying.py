@@ -62,11 +62,11 @@ def predict(
     """
     how = {"command": "predict", "column": column}
     with waiting("predicting"):
-        from outrule.cli.work.applying import predict_all  # loads Polars and Numba
-        from outrule.cli.work.folders import Job, Names
+        from outrule.cli.work import applying as work, folders  # loads Polars and Numba
 
-        names = Names((column,), overwrite)
-        done = predict_all(Job(model, table, output, names, how, on_error, errors, key), unseen)
+        names = folders.Names((column,), overwrite)
+        job = folders.Job(model, table, output, names, how, on_error, errors, key)
+        done = work.predict_all(job, unseen)
     _say_done(done, output, f"{count(done.rows, 'row')}, column {column!r} added")
 
 
@@ -114,13 +114,12 @@ def decide(
     if explore is not None:
         how |= {"explore": explore, "seed": seed, "explore_over": explore_over.value}
     with waiting("deciding"):
-        from outrule.cli.work.applying import decide_all  # loads Polars and Numba
-        from outrule.cli.work.exploring import PROPENSITY
-        from outrule.cli.work.folders import Job, Names
+        from outrule.cli.work import applying as work, exploring, folders  # loads Polars and Numba
 
-        names = Names((column,) if explore is None else (column, PROPENSITY), overwrite)
-        job = Job(model, table, output, names, how, on_error, errors, key)
-        done, cost = decide_all(job, unseen)
+        columns = (column,) if explore is None else (column, exploring.PROPENSITY)
+        names = folders.Names(columns, overwrite)
+        job = folders.Job(model, table, output, names, how, on_error, errors, key)
+        done, cost = work.decide_all(job, unseen)
     if cost is not None:
         say(f"exploring is expected to cost {cost:.4g} per instance", err=True)
     numbers = f"{done.chosen:,} of {count(done.rows, 'row')} chosen"

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import outrule
 from outrule.cli.options import KEY, MODEL, TABLES, check_output
 from outrule.cli.talking import printable, say, waiting
 from outrule.words import count
@@ -35,13 +36,12 @@ def check(
     """
     check_output(None, (spec, table))
     with waiting("checking"):
-        from outrule.cli.work.checking import check_rows, described  # loads Polars and Numba
-        from outrule.model.spec_file import read_spec
+        from outrule.cli.work import checking as work  # loads Polars and Numba
 
-        file = read_spec(spec)
-        lines = [f"{spec}: sound", *described(file)]
+        file = outrule.read_spec(spec)
+        lines = [f"{spec}: sound", *work.described(file)]
         if table is not None:
-            lines.append(check_rows(file, table))
+            lines.append(work.check_rows(file, table))
     say(printable("\n".join(lines)))
 
 
@@ -67,16 +67,9 @@ def verify(
     """
     check_output(None, (certificate, model, *table, key))
     with waiting("verifying"):
-        from outrule.cli.work.checking import difference  # loads Polars and Numba
-        from outrule.cli.work.files import open_files, open_key, places_in
-        from outrule.cli.work.judging import open_certificate
+        from outrule.cli.work import checking as work  # loads Polars and Numba
 
-        secret = open_key(key)
-        found = open_certificate(certificate, secret)
-        opened = open_files(model, *table, outcome=True, key=secret)
-        with places_in(opened.table):
-            instances = opened.instances()
-        fault = difference(found, opened.model, instances)
+        found, fault = work.difference(certificate, model, table, key)
     if fault is not None:
         say(f"{certificate} is not true: {printable(fault)}", err=True)
         raise typer.Exit(UNTRUE)

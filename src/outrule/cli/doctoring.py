@@ -41,15 +41,10 @@ def doctor(
     """
     check_output(output, (table, spec), option="--json")
     with waiting("examining"):
-        from outrule.cli.work.doctoring import examine  # loads Polars and Numba
-        from outrule.cli.work.files import identifiers
-        from outrule.data.table_files import open_table
+        from outrule.cli.work import doctoring as work  # loads Polars and Numba
         from outrule.diagnosis.findings import Severity, tally
 
-        file = outrule.read_spec(spec)
-        read = open_table(table, identifiers(file.columns))
-        instances, found, provable = examine(file, read)
-    found = sorted(found, key=lambda one: list(Severity).index(one.severity))
+        read, instances, found, provable = work.examine(spec, table)
     size = count(read.frame.height, "row")
     if instances is not None:
         size = f"{count(len(instances), 'instance')} examined, {size}"

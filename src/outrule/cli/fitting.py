@@ -79,11 +79,10 @@ def fit(
     """
     check_output(output, (table, spec, key), as_json=as_json)
     with waiting("calibrating"):
-        from outrule.cli.work import fitting as work  # loads Polars and Numba
-        from outrule.cli.work.files import open_key
+        from outrule.cli.work import files, fitting as work  # loads Polars and Numba
         from outrule.model.codec import to_text
 
-        secret = open_key(key)
+        secret = files.open_key(key)
         if is_folder(table):
             if refits:
                 raise DataError("--refits is not supported for a folder: use a part of the data.")

@@ -108,10 +108,9 @@ def certify(
     if len(table) > 1 and previous is None:
         raise DataError("several tables are for --continue CERTIFICATE: give one, or that too.")
     with waiting("certifying"):
-        from outrule.cli.work import judging as work, pipelines  # loads Polars and Numba
-        from outrule.cli.work.files import open_key
+        from outrule.cli.work import files, judging as work, pipelines  # loads Polars and Numba
 
-        secret = open_key(key)
+        secret = files.open_key(key)
         asked = work.Asked(confidence, max_weight, segments, min_share)
         if any(map(is_folder, table)):
             fitted, found = work.certify_folder(model, table, asked, secret, previous, scratch)
@@ -157,11 +156,10 @@ def report(
         raise DataError(f"{table} is a folder: a report needs one table. Use a part of the data.")
     check_output(output, (model, table, key), as_json=as_json)
     with waiting("writing the report"):
-        from outrule.cli.work import judging as work  # loads Polars and Numba
-        from outrule.cli.work.files import open_key
+        from outrule.cli.work import files, judging as work  # loads Polars and Numba
 
         asked = work.Asked(confidence, max_weight, segments, min_share)
-        fitted, instances, found = work.certify_tables(model, [table], asked, open_key(key))
+        fitted, instances, found = work.certify_tables(model, [table], asked, files.open_key(key))
         summary = outrule.summarise(fitted, instances, found)
         page = outrule.report(summary, model=_file_name(model), table=_file_name(table))
         shown = work.shown(work.answer_of(fitted, found), err=output == STANDARD)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+import outrule
 from outrule.cli.options import MODEL, MOST, check_output, check_side_files, finish
 from outrule.cli.talking import printable, say, waiting
 from outrule.errors import DataError
@@ -90,24 +91,22 @@ def watch(
         raise DataError("--batch-key is for one batch and --batch-column for many: choose one.")
     length = None if run_length is None else read_run_length(run_length, batch)
     with waiting("watching"):
-        from outrule.cli.work.batches import read_batches  # loads Polars and Numba
-        from outrule.cli.work.files import open_model
-        from outrule.cli.work.watching import count_batches, open_watch
-        from outrule.reporting.watched import watch_report
+        from outrule.cli.work import batches, files, watching as work  # loads Polars and Numba
         from outrule.watching.locking import locked
         from outrule.watching.prometheus import metrics_text
 
-        fitted = open_model(model)
-        batches = () if table is None else read_batches(fitted, table, batch_key, batch_column)
+        fitted = files.open_model(model)
+        new = () if table is None else batches.read_batches(fitted, table, batch_key, batch_column)
         with locked(Path(state)):
-            watcher = open_watch(fitted, state, length, margin, max_weight, begin=table is not None)
+            begin = table is not None
+            watcher = work.open_watch(fitted, state, length, margin, max_weight, begin=begin)
             if acknowledge:
                 watcher.acknowledge()
-            notes = count_batches(watcher, batches)
+            notes = work.count_batches(watcher, new)
             write_text(Path(state), watcher.to_json())
             if metrics is not None:
                 write_text(Path(metrics), metrics_text(watcher.status, watcher.state))
-            status, page = watcher.status, "" if output is None else watch_report(watcher)
+            status, page = watcher.status, "" if output is None else outrule.watch_report(watcher)
     for words in notes:
         say(f"Note: {printable(words)}", err=True)
     shown = status.to_json() if as_json else printable(str(status))

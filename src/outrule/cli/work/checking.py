@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from outrule.cli.work.files import identifiers, places_in
+from outrule.cli.work.files import identifiers, open_files, open_key, places_in
+from outrule.cli.work.judging import open_certificate
 from outrule.data.instances import Instances
 from outrule.data.table_files import open_table
 from outrule.model.codec import check_item_names, fingerprint
@@ -55,8 +56,19 @@ def check_rows(spec: Spec, table: str) -> str:
     )
 
 
-def difference(certificate: Certificate, model: Model, instances: Instances) -> str | None:
-    """What the certificate says and the model and the data do not."""
+def difference(
+    certificate: str, model: str, tables: list[str], key: str | None
+) -> tuple[Certificate, str | None]:
+    """A certificate, and what it says and the model and the data do not."""
+    secret = open_key(key)
+    found = open_certificate(certificate, secret)
+    opened = open_files(model, *tables, outcome=True, key=secret)
+    with places_in(opened.table):
+        instances = opened.instances()
+    return found, _fault(found, opened.model, instances)
+
+
+def _fault(certificate: Certificate, model: Model, instances: Instances) -> str | None:
     if certificate.model != fingerprint(model, certificate.library):
         return "it was made for another model."
     if certificate.data != instances.fingerprint:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from outrule.cli.talking import in_our_words
-from outrule.cli.work.files import name_places
+from outrule.cli.work.files import identifiers, name_places
 from outrule.data.instances import Instances
-from outrule.data.table_files import TableFile
+from outrule.data.table_files import TableFile, open_table
 from outrule.diagnosis.columns import examine_columns
 from outrule.diagnosis.decisions import Decided, examine_decisions
 from outrule.diagnosis.findings import Finding, Severity, error_of
@@ -19,12 +19,32 @@ from outrule.errors import ArgumentError, DataError
 from outrule.model.codec import check_item_names
 from outrule.model.fitting import check_training
 from outrule.model.spec import Spec
+from outrule.model.spec_file import read_spec
 from outrule.problems.offers import few_choices
 from outrule.types import Integers
 
 
-def examine(spec: Spec, read: TableFile) -> tuple[Instances | None, list[Finding], Provable | None]:
-    """The instances without errors, the findings, and which margin the data can prove."""
+class Examined(NamedTuple):
+    """A table, its instances without errors, the findings, and which margin the data can prove."""
+
+    table: TableFile
+    instances: Instances | None
+    findings: list[Finding]
+    provable: Provable | None
+
+
+def examine(spec: str, table: str) -> Examined:
+    """Look at a table as a spec says; the most severe findings come first."""
+    file = read_spec(spec)
+    read = open_table(table, identifiers(file.columns))
+    instances, found, provable = _examine(file, read)
+    found = sorted(found, key=lambda one: list(Severity).index(one.severity))
+    return Examined(read, instances, found, provable)
+
+
+def _examine(
+    spec: Spec, read: TableFile
+) -> tuple[Instances | None, list[Finding], Provable | None]:
     instances, rows, found = _open(spec, read)
     if instances is None:
         return None, found, None
