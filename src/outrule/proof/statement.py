@@ -21,6 +21,10 @@ FORMAT = 1
 Verdict = Literal["pass", "inconclusive", "fail"]
 
 
+class CertificateError(ValueError):
+    """A certificate says something that the data and the model do not."""
+
+
 @dataclass(frozen=True)
 class RivalResult(Strict):
     """A rival against the calibrated optimiser, whose value minus the rival's is the difference.

@@ -11,8 +11,8 @@ from outrule.model.fitting import check_training
 from outrule.model.model import Model
 from outrule.model.spec import Spec
 from outrule.model.value import Value
-from outrule.proof.statement import Certificate
-from outrule.proof.verification import CertificateError, verify
+from outrule.proof.statement import Certificate, CertificateError
+from outrule.proof.verification import verify
 from outrule.rules.decisions import decide_all
 from outrule.rules.descriptions import describe
 from outrule.words import count
