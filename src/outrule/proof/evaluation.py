@@ -12,7 +12,7 @@ from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names
-from outrule.proof.answer import RIVALS
+from outrule.proof.advice import RIVALS
 from outrule.proof.confidence import Estimate, Observations, Range, Sides, student
 from outrule.proof.judging import Judge, Versus
 from outrule.proof.numbers import Numbers
