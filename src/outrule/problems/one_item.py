@@ -33,14 +33,14 @@ class BestAction(Problem):
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         if layout.width is None:
-            kernels.greedy.best_ragged(weights, layout.offsets, picks)
+            kernels.best.best_ragged(weights, layout.offsets, picks)
         else:
-            kernels.greedy.best_dense(*layout.rows(weights, scale), picks)
+            kernels.best.best_dense(*layout.rows(weights, scale), picks)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
         n, m = len(layout), scales.shape[1]
         picks = np.empty((len(scales), n), dtype=layout.small_type)
-        kernels.greedy.best_dense_rules(weights.reshape(n, m), scales, picks)
+        kernels.best.best_dense_rules(weights.reshape(n, m), scales, picks)
         return picks[:, None, :]
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
