@@ -192,7 +192,7 @@ def test_a_span_is_patched_and_nothing_else(kernel, case, data):
                 continue
             args = (prediction, case.offsets, case.picks, case.order, case.steps)
             extra = case.frozen if kernel == "patch_simplex" else (0.0, 1.0)
-            getattr(tally, kernel)(*args, extra, span)
+            getattr(patching, kernel)(*args, extra, span)
         return prediction.tolist(), residual.tolist(), squares, rows
 
     whole, none = patch((0, n)), patch()
