@@ -117,7 +117,8 @@ def write_text(target: Path, text: str) -> None:
         with whole_file(target) as draft:
             draft.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        error.filename = str(target)  # not its draft; and a full disk does not say where it is
+        if error.errno is not None:
+            error.filename = str(target)  # not its draft; and a full disk does not say where it is
         raise
 
 

@@ -262,13 +262,14 @@ def test_members_beat_isotonic_regression_where_rules_know_more():
 def test_members_start_from_no_curve_with_fewer_outcomes_for_a_point():
     predictions, outcomes = world(3, n=90, m=6)
     starts = {}
-    for least in (15, 30):  # of the 45 instances or so that a member sees
+    for least in (15, 30, 150):  # of the 45 instances that a member sees, with six items each
         calibrator = fit((predictions, outcomes), start=outrule.CrossFit(least=least))
         members = calibrator.model_.members
         starts[least] = [member.start.curves for member in members if member.start is not None]
     assert all(set(curves) >= set(range(6)) for curves in starts[15])
     assert all(len(x) <= 3 for curves in starts[15] for x, _ in curves.values())
     assert all(set(curves) == {None} for curves in starts[30])
+    assert starts[150] == []
 
 
 def test_a_curve_is_isotonic_through_means_of_bins_and_never_cuts_ties():

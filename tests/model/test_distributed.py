@@ -105,6 +105,27 @@ def test_the_death_of_a_worker_costs_only_time(client, data, expected, monkeypat
     client.wait_for_workers(2)
 
 
+def test_workers_may_leave_and_come(cluster, client, data, expected, monkeypatch):
+    advance, seen = ours.ClusterPieces.advance, set()
+
+    def change(self, log):
+        if len(log) in (2, 5):
+            n_workers = 1 if len(log) == 2 else 2
+            cluster.scale(n_workers)
+            while len(client.nthreads()) != n_workers:
+                time.sleep(0.05)
+        seen.update(client.nthreads())
+        return advance(self, log)
+
+    monkeypatch.setattr(ours.ClusterPieces, "advance", change)
+    try:
+        assert to_text(calibrator().fit(data, client=client).model_) == expected
+    finally:
+        cluster.scale(2)
+        client.wait_for_workers(2)
+    assert len(seen) == 3
+
+
 def test_an_unreachable_scheduler_is_said(monkeypatch):
     monkeypatch.setattr(ours, "WAIT", "1s")
     with pytest.raises(

@@ -2,6 +2,7 @@
 
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import partition_tables as tables
@@ -339,9 +340,15 @@ def test_a_fit_that_was_killed_goes_on_from_its_checkpoint(tmp_path, monkeypatch
         with pytest.raises(outrule.DataError, match="is not a checkpoint of this fit"):
             calibrator.fit(data, checkpoint=path)
         assert path.read_bytes() == other
-    path.write_text("".join([lines[0], "[[1], 2]\n"]))
-    with pytest.raises(outrule.DataError, match="checkpoint is damaged"):
-        calibrator.fit(data, checkpoint=path)
+    digit = next(place for place in range(30, len(lines[1])) if lines[1][place] in "123")
+    flipped = f"{lines[1][:digit]}7{lines[1][digit + 1 :]}"
+    for damage in (["[[1], 2]\n"], [flipped, *lines[2:]], lines[2:], [lines[2], lines[1]]):
+        path.write_text("".join([lines[0], *damage]))
+        with pytest.raises(outrule.DataError, match="checkpoint is damaged"):
+            calibrator.fit(data, checkpoint=path)
+    if Path("/dev/null").exists():
+        with pytest.raises(outrule.DataError, match="/dev/null is a pipe or a device"):
+            calibrator.fit(data, checkpoint="/dev/null")
     whole = outrule.Instances.from_table(tables.offers(), **COLUMNS)
     with pytest.raises(outrule.ArgumentError, match="'checkpoint' argument of fit"):
         calibrator.fit(whole, checkpoint=path)

@@ -10,23 +10,30 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from outrule.calibration.audit import Tally
 from outrule.errors import DataError
-from outrule.files import write_text
+from outrule.files import is_special, write_text
 
-FORMAT = "outrule checkpoint 1"
+FORMAT = "outrule checkpoint 2"
+SEAL_LENGTH = 16  # characters
 
 
 class Checkpoint:
-    """The looks so far: one line each, behind a line that says of which fit they are."""
+    """The looks so far: one line each, behind a line that says of which fit they are.
+
+    A line begins with a digest of it and of all before, so that no damaged one is used.
+    """
 
     def __init__(self, path: Path, identity: str):
         self.path, self.position = path, 0
         head = json.dumps({"format": FORMAT, "fit": identity})
+        if is_special(path):
+            raise DataError(f"{path} is a pipe or a device: a checkpoint needs a file.")
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         *complete, rest = text.split("\n")  # the rest was not finished when the process was killed
         if (complete or [head])[0] != head or (not complete and not head.startswith(rest)):
@@ -34,7 +41,13 @@ class Checkpoint:
                 f"{path} is not a checkpoint of this fit: the data, the settings or the version "
                 "are others. Remove it, or name another file."
             )
-        self.tallies = [_read(line, path) for line in complete[1:]]
+        self.seal = head
+        self.tallies: list[Tally] = []
+        for line in complete[1:]:
+            seal, _, row = line.partition(" ")
+            self.tallies.append(_read(row, path))
+            if seal != self._seal(row):
+                raise _damaged(path)
         if rest or not complete:
             with _named(path):
                 write_text(path, "".join(f"{line}\n" for line in complete or [head]))
@@ -48,13 +61,18 @@ class Checkpoint:
 
     def add(self, tally: Tally) -> None:
         """Keep a new look; it is on disk when this returns."""
-        row = [tally.sums.tolist(), tally.own, tally.own_marked, tally.squares]
+        row = json.dumps([tally.sums.tolist(), tally.own, tally.own_marked, tally.squares])
         with _named(self.path), self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(row)}\n")
+            file.write(f"{self._seal(row)} {row}\n")
             file.flush()
             os.fsync(file.fileno())
         self.tallies.append(tally)
         self.position += 1
+
+    def _seal(self, row: str) -> str:
+        """The digest of the next line and of all before it."""
+        self.seal = sha256(f"{self.seal}\n{row}".encode()).hexdigest()[:SEAL_LENGTH]
+        return self.seal
 
 
 @contextmanager
@@ -70,4 +88,8 @@ def _read(line: str, path: Path) -> Tally:
         sums, own, marked, squares = json.loads(line)
         return Tally(np.array(sums, dtype=np.int64), int(own), int(marked), int(squares))
     except (ValueError, TypeError, OverflowError):
-        raise DataError(f"{path} is damaged: remove it, and start again.") from None
+        raise _damaged(path) from None
+
+
+def _damaged(path: Path) -> DataError:
+    return DataError(f"{path} is damaged: remove it, and start again.")

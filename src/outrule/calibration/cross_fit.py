@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from outrule import kernels, progress, threads
 from outrule.calibration.audit import OPTIMISER, Part
 from outrule.calibration.curves import CurvePatch, Member, mean
-from outrule.calibration.isotonic import Isotonic, seen_weight, select
+from outrule.calibration.isotonic import Isotonic, n_outcomes, seen_weight, select
 from outrule.calibration.patches import first_point
 from outrule.calibration.piecewise import NOTHING, pack
 from outrule.errors import check_number
@@ -51,7 +51,8 @@ class CrossFit:
     least : int
         The fewest marked items for a point. The isotonic regressions that members start from have
         as many outcomes for a point, too, and one curve for all items that have less than twice as
-        many: with fewer they are mostly noise.
+        many: with fewer they are mostly noise. If all items together have less, members start from
+        the predictions.
     patience : int
         Rounds without a fall after which a member stops.
     max_patches : int
@@ -97,8 +98,9 @@ class CrossFit:
 
         def boost(task: int) -> tuple[Member, Floats]:
             (left_out, smoothed), start, first = tasks[task], None, given
-            if smoothed:
-                start = Isotonic().fit(*select(part.instances, ~left_out, stays), self.least)
+            rest = select(part.instances, ~left_out, stays)
+            if smoothed and n_outcomes(*rest) >= 2 * self.least:  # else it would be a constant
+                start = Isotonic().fit(*rest, self.least)
                 first = start.apply(part.instances, stays)
             patches, best = _Boosting(self, part, problem, first, left_out, sample).run()
             done()

@@ -102,6 +102,14 @@ def seen_weight(instances: Instances, frozen: Booleans | None) -> Floats | None:
     return np.asarray(seen if instances.weight is None else seen * instances.weight)
 
 
+def n_outcomes(instances: Instances, frozen: Booleans | None) -> int:
+    """How many observed outcomes have a weight, without those of frozen items."""
+    seen = instances.normalised_weight()[instances.instance] > 0
+    if instances.upweight is not None:
+        seen = seen & (instances.upweight > 0)
+    return int(np.count_nonzero(seen if frozen is None else seen & ~frozen))
+
+
 def draw_folds(instances: Instances, folds: int, generator: np.random.Generator) -> Integers:
     """The fold of every instance, whole clusters at a time; all 0 where there is one cluster."""
     groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
