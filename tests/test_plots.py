@@ -215,7 +215,10 @@ def test_only_plots_need_matplotlib_and_they_say_how_to_install_it():
 def test_axes_of_values_show_zero_and_their_unit(plot, summary, ax):
     value = {"name": "sales", "unit": "$", "observation": None}
     named = summary | {"verdict": summary["verdict"] | {"value": value}}
-    assert plot(named, ax).get_xlim()[0] == 0
+    left, right = plot(named, ax).get_xlim()
+    assert left == 0
+    marks = max(float(max(line.get_xdata())) for line in ax.get_lines())
+    assert right - marks > 0.015 * right  # no mark is cut at the edge
     assert ax.get_xlabel() == r"sales, \$ per instance"
 
 
