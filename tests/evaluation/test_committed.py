@@ -35,9 +35,8 @@ def test_the_page_is_that_of_the_committed_tables(committed):
 def test_five_worlds_of_every_m_were_run(committed):
     units = committed[0].units
     for problem, n_items in (*(("best-action", m) for m in (4, 16, 64, 256)), ("matching", 45)):
-        for regime in ("brief", "converged"):
-            worlds = units.filter(problem=problem, n_items=n_items, regime=regime)
-            assert worlds["seed"].to_list() == [0, 1, 2, 3, 4]
+        worlds = units.filter(problem=problem, n_items=n_items, regime="brief")
+        assert worlds["seed"].to_list() == [0, 1, 2, 3, 4]
 
 
 def test_the_docs_have_no_figures_of_their_own():
