@@ -361,7 +361,7 @@ def growth(quick: bool) -> Iterable[dict[str, Any]]:
 
 def roofline(quick: bool) -> Iterable[dict[str, Any]]:
     """Bytes per second of the hot kernels, against a copy on the same number of threads."""
-    from outrule.kernels import greedy, overlap
+    from outrule.kernels import best as one_item, overlap
 
     n_rules, n = 256, 100_000 if quick else 400_000
     generator = np.random.default_rng(0)
@@ -388,7 +388,7 @@ def roofline(quick: bool) -> Iterable[dict[str, Any]]:
     }
     weights, scales = generator.random((2_000, 256)), generator.random((256, 256))
     best = np.empty((256, 2_000), dtype=np.uint16)
-    taken = seconds(greedy.best_dense_rules, weights, scales, best)
+    taken = seconds(one_item.best_dense_rules, weights, scales, best)
     yield {
         "kernel": "argmax of multipliers, one thread (10^9 products)",
         "per second": weights.size * 256 / taken / 1e9,

@@ -16,7 +16,8 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 import outrule
-from outrule.cli import app, files as cli_files
+from outrule.cli import app
+from outrule.cli.work import files as cli_files
 from outrule.data.table_files import read_table, write_table
 from outrule.evaluation import cases
 from sealing import reseal

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import outrule
-from outrule.cli.pipelines import junit, markdown
+from outrule.cli.work.pipelines import junit, markdown
 from outrule.data.table_files import write_table
 from outrule.proof.answer import Answer
 from test_cli import SPEC, folder, refused, run, trips  # noqa: F401 - a fixture

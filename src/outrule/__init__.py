@@ -78,8 +78,11 @@ if TYPE_CHECKING:
 
     # The proof
     from outrule.proof.certificate import certify as certify
-    from outrule.proof.statement import Certificate as Certificate
-    from outrule.proof.verification import CertificateError as CertificateError, verify as verify
+    from outrule.proof.statement import (
+        Certificate as Certificate,
+        CertificateError as CertificateError,
+    )
+    from outrule.proof.verification import verify as verify
 
     # After deployment
     from outrule.watching.watch import Watch as Watch

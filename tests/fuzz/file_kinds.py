@@ -18,7 +18,7 @@ from fuzz.mutations import Generator, damage_bytes, damage_text, damage_values, 
 from outrule.data.table_files import read_table, write_table
 from outrule.demos.example import SPEC
 from outrule.errors import ArgumentError, DataError
-from outrule.proof.verification import CertificateError
+from outrule.proof.statement import CertificateError
 from sealing import reseal
 
 TRIPS = pl.DataFrame(

@@ -7,7 +7,7 @@ import pytest
 import slow_greedy as slow
 from hypothesis import given, settings, strategies as st
 
-from outrule.kernels import greedy
+from outrule.kernels import best, greedy
 
 weight = st.one_of(
     st.sampled_from([-1.0, 0.0, -0.0, 1.0, 1.0, 2.0, 3.0]),
@@ -141,7 +141,7 @@ def test_top_dense(capacity):
 def test_best_ragged(batch):
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in batch])]).astype(np.int64)
     picks = np.full((len(batch), 1), 99, np.int32)
-    greedy.best_ragged(np.array([w for one in batch for w in one]), offsets, picks)
+    best.best_ragged(np.array([w for one in batch for w in one]), offsets, picks)
     assert picks[:, 0].tolist() == [slow.best(one) for one in batch]
 
 
@@ -153,14 +153,14 @@ def test_best_dense_and_its_rules(m, dtype):
     for n_rules in (0, 1, 63, 64, 70):
         scales = random.integers(-1, 3, (n_rules, m)).astype(float)
         many = np.full((n_rules, len(weights)), 99, dtype)
-        greedy.best_dense_rules(weights, scales, many)
+        best.best_dense_rules(weights, scales, many)
         for scale, decisions in zip(scales, many, strict=True):
             one = np.full((len(weights), 1), 99, np.int32)
-            greedy.best_dense(weights, scale, one)
+            best.best_dense(weights, scale, one)
             assert (one[:, 0] == (weights * scale).argmax(axis=1)).all()
             assert (decisions == one[:, 0]).all()
     part = np.zeros((70, 5), dtype)
-    greedy.best_dense_rules(weights[130:135], scales, part)
+    best.best_dense_rules(weights[130:135], scales, part)
     assert (part == many[:, 130:135]).all()
 
 

@@ -11,12 +11,14 @@ import pytest
 
 from outrule.kernels import (
     assignment,
+    best,
     betting,
     curves,
     greedy,
     independence,
     matching,
     overlap,
+    patching,
     picking,
     tally,
 )
@@ -87,13 +89,13 @@ def nodes(generator, most):
 
 def solve_best(generator, n, m):
     weights, scale = hostile(generator, n, m), hostile(generator, m)
-    solve(greedy.best_dense, n, 1, [m] * n, weights, scale)
+    solve(best.best_dense, n, 1, [m] * n, weights, scale)
     rules = hostile(generator, 3, m)
     picks = Around(np.full((3, n), 255, dtype=np.uint8))
-    greedy.best_dense_rules(weights, rules, picks.array)
+    best.best_dense_rules(weights, rules, picks.array)
     picks.check()
     assert (picks.array < m).all()
-    solve_ragged(greedy.best_ragged, generator, n, m, 1, lambda _: ())
+    solve_ragged(best.best_ragged, generator, n, m, 1, lambda _: ())
 
 
 def solve_top(generator, n, m):
@@ -191,15 +193,15 @@ def sum_and_patch(generator, n, m):
     rest = (np.ones((n + 1) // 2), means, squares.array)
     tally.squares_over_picks(residual.array, offsets, picks, group, *rest)
     squares.check()
-    tally.patch_box(prediction.array, offsets, picks, order, steps, box, span)
+    patching.patch_box(prediction.array, offsets, picks, order, steps, box, span)
     ledger = (residual.array, outcome, offsets, picks[0], 0.5, 7, box, 20, span)
-    clipped, _ = tally.patch_ledger(prediction.array, *ledger)
+    clipped, _ = patching.patch_ledger(prediction.array, *ledger)
     frozen = generator.random(total) < 0.3
-    tally.patch_simplex(prediction.array, offsets, picks, order, steps, frozen, span)
+    patching.patch_simplex(prediction.array, offsets, picks, order, steps, frozen, span)
     tally.project_simplices(prediction.array, offsets, frozen)
     prediction.array[:] = hostile(generator, total)
     best_or_rule = np.array([-1, 0, -1, 1])
-    tally.patch_best(prediction.array, offsets, picks, best_or_rule, steps, box, span)
+    patching.patch_best(prediction.array, offsets, picks, best_or_rule, steps, box, span)
     prediction.check()
     residual.check()
     overlap.add_at_items(picks, clipped, sums)
@@ -213,7 +215,7 @@ def sum_and_patch_dense(generator, n, m):
     tally.sum_together(values, m, picks, sums)
     prediction = Around(hostile(generator, n * m))
     steps = hostile(generator, 4)
-    tally.patch_dense_box(prediction.array, m, picks, order, steps, box, span)
+    patching.patch_dense_box(prediction.array, m, picks, order, steps, box, span)
     prediction.check()
 
 
@@ -224,13 +226,13 @@ def follow_best(generator, n, m):
     tally.mark_picks(picks.array, offsets, marks)
     residual, nothing = np.ones(n * m, dtype=np.int64), np.zeros(0, dtype=np.int64)
     tally.compact_and_sum(picks.array, offsets, residual, nothing, 1, own.array, (0, n))
-    best, margin = Around(np.zeros((n, 1), dtype=np.int32)), Around(np.zeros(n))
+    leader, margin = Around(np.zeros((n, 1), dtype=np.int32)), Around(np.zeros(n))
     every = np.arange(n)
-    tally.best_with_margin(hostile(generator, n * m), offsets, every, best.array, margin.array)
+    tally.best_with_margin(hostile(generator, n * m), offsets, every, leader.array, margin.array)
     margin.array[:] = hostile(generator, n)
-    left = tally.shrink_margins(margin.array, best.array, own.array, np.nan, np.inf)
+    left = tally.shrink_margins(margin.array, leader.array, own.array, np.nan, np.inf)
     assert set(left.tolist()) <= set(range(n))
-    for around in (picks, own, best, margin):
+    for around in (picks, own, leader, margin):
         around.check()
 
 
@@ -313,13 +315,14 @@ def test_kernels_stay_in_bounds_and_end(family):
 HELPERS = {  # of other kernels
     *("n_groups", "largest_of", "project_simplex", "value_at", "look_up", "level_of", "frozen"),
     *("heaviest_first", "longest", "insert_ascending", "scaled", "capped", "largest"),
-    *("assign_dense_by_paths", "assign_ragged_by_paths"),
+    *("assign_dense_by_paths", "assign_ragged_by_paths", "copy_items", "sort_descending"),
 }
 
 
 def test_every_kernel_is_tried():
     source = inspect.getsource(inspect.getmodule(hostile))
-    for module in (assignment, betting, curves, greedy, independence, matching, overlap, tally):
+    singles = (best, betting, greedy, independence, patching, tally)
+    for module in (assignment, curves, matching, overlap, *singles):
         name = module.__name__.rpartition(".")[2]
         for kernel, value in vars(module).items():
             function = getattr(value, "py_func", value)

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 import reference
 import strategies
-from outrule.kernels import tally
+from outrule.kernels import patching, tally
 
 
 @given(strategies.tallies(), st.sampled_from([1.0, 2.0, 50.0, 0.3]), st.integers(20, 44))
@@ -117,7 +117,7 @@ def test_patches_on_the_box_have_the_bits_of_the_twin(case, ends):
     patched = np.clip(case.prediction, low, high)
     args = (case.offsets, case.picks, case.order, case.steps)
     expected = reference.patch_box(patched, *args, low, high)
-    tally.patch_box(patched, *args, ends, (0, len(case.weight)))
+    patching.patch_box(patched, *args, ends, (0, len(case.weight)))
     assert patched.tolist() == expected
 
 
@@ -129,7 +129,7 @@ def test_dense_patches_have_the_bits_of_the_twin_and_keep_to_their_span(width, n
     first = data.draw(st.integers(0, n))
     offsets, patched = np.arange(n + 1) * width, prediction.copy()
     expected = reference.patch_box(prediction, offsets, picks, order, steps, 0.0, 1.0)
-    tally.patch_dense_box(patched, width, picks, order, steps, (0.0, 1.0), (first, n))
+    patching.patch_dense_box(patched, width, picks, order, steps, (0.0, 1.0), (first, n))
     assert patched.tolist() == prediction.tolist()[: first * width] + expected[first * width :]
 
 
@@ -138,7 +138,7 @@ def test_patches_on_the_simplex_follow_the_twin_and_leave_frozen_items(case):
     patched = case.prediction.copy()
     args = (case.offsets, case.picks, case.order, case.steps, case.frozen)
     expected = reference.patch_simplex(patched, *args)
-    tally.patch_simplex(patched, *args, (0, len(case.weight)))
+    patching.patch_simplex(patched, *args, (0, len(case.weight)))
     np.testing.assert_allclose(patched, expected, rtol=0, atol=1e-12)
     assert (patched[case.frozen] == case.prediction[case.frozen]).all()
 
@@ -156,7 +156,7 @@ def test_patches_of_the_best_item_have_the_bits_of_a_box_patch_and_an_argmax(cas
     patched = np.clip(case.prediction, *ends)
     expected = reference.patch_best(patched, case.offsets, case.picks, order, case.steps, *ends)
     span = (0, len(case.weight))
-    tally.patch_best(patched, case.offsets, case.picks, order, case.steps, ends, span)
+    patching.patch_best(patched, case.offsets, case.picks, order, case.steps, ends, span)
     assert patched.tolist() == expected
 
 
@@ -168,7 +168,7 @@ def test_the_best_of_many_items_is_the_first_of_the_largest(sizes, seed):
     picks = rng.integers(0, sizes, (3, 1, len(sizes))).astype(np.uint8)
     order, steps = rng.integers(-1, 3, 12), rng.integers(-3, 4, 12) / 8
     expected = reference.patch_best(prediction, offsets, picks, order, steps, 0.0, 1.0)
-    tally.patch_best(prediction, offsets, picks, order, steps, (0.0, 1.0), (0, len(sizes)))
+    patching.patch_best(prediction, offsets, picks, order, steps, (0.0, 1.0), (0, len(sizes)))
     assert prediction.tolist() == expected
 
 
@@ -187,12 +187,12 @@ def test_a_span_is_patched_and_nothing_else(kernel, case, data):
         for span in spans:
             if kernel == "patch_ledger":
                 args = (case.offsets, case.picks[0], 0.5, 2**29, (0.0, 1.0), 30, span)
-                clipped, change = tally.patch_ledger(prediction, residual, case.outcome, *args)
+                clipped, change = patching.patch_ledger(prediction, residual, case.outcome, *args)
                 squares, rows = squares + change[0], rows + clipped.tolist()
                 continue
             args = (prediction, case.offsets, case.picks, case.order, case.steps)
             extra = case.frozen if kernel == "patch_simplex" else (0.0, 1.0)
-            getattr(tally, kernel)(*args, extra, span)
+            getattr(patching, kernel)(*args, extra, span)
         return prediction.tolist(), residual.tolist(), squares, rows
 
     whole, none = patch((0, n)), patch()
@@ -220,8 +220,8 @@ def test_patches_do_not_depend_on_the_block_of_the_kernel(n, kind):
     picks[picks == 3] = np.iinfo(kind).max
     steps = np.array([0.3, -0.7, 0.25, 0.9])
     patched, dense = prediction.copy(), prediction.copy()
-    tally.patch_box(patched, offsets, picks, order, steps, (0.0, 1.0), (0, n))
-    tally.patch_dense_box(dense, 3, picks, order, steps, (0.0, 1.0), (0, n))
+    patching.patch_box(patched, offsets, picks, order, steps, (0.0, 1.0), (0, n))
+    patching.patch_dense_box(dense, 3, picks, order, steps, (0.0, 1.0), (0, n))
     assert dense.tolist() == patched.tolist()
     expected = prediction.reshape(n, 3)
     for rule, step in zip(order, steps, strict=True):
@@ -266,7 +266,7 @@ def test_the_patch_of_a_ledger_is_that_of_the_twin(case, step, ends, bits):
         case, prediction.tolist(), residual.tolist(), step, integer_step, ends, bits
     )
     args = (case.offsets, case.picks[0], step, integer_step, ends, bits, (0, len(case.weight)))
-    rows, squares = tally.patch_ledger(prediction, residual, case.outcome, *args)
+    rows, squares = patching.patch_ledger(prediction, residual, case.outcome, *args)
     found = (prediction.tolist(), residual.tolist(), sorted(rows.tolist()), int(squares[0]))
     assert found == expected
 

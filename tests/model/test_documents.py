@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import outrule
-from outrule.cli.judging import open_certificate
+from outrule.cli.work.judging import open_certificate
 from outrule.errors import ArgumentError, DataError
 from outrule.model import codec, documents
 from outrule.model.documents import read_key, seal

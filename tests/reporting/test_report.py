@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 import outrule
 from letter import algorithm_one
 from outrule import ArgumentError, BestAction, DataError, Fixed, Instances
-from outrule.proof.answer import RIVALS
+from outrule.proof.advice import RIVALS
 from outrule.reporting import SECTIONS as ALL, report
 from outrule.reporting.charts import Scale, chart
 from outrule.reporting.markup import figures

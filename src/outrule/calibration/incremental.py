@@ -160,7 +160,7 @@ class IncrementalAudit:
         arrays = (self.prediction, self.residual, part.outcome, part.layout.offsets, chosen)
         steps = (step, integer_step, part.instances.value_range, part.bits)
         results = threads.run(
-            lambda piece: kernels.tally.patch_ledger(*arrays, *steps, pieces[piece]), len(pieces)
+            lambda piece: kernels.patching.patch_ledger(*arrays, *steps, pieces[piece]), len(pieces)
         )
         self.squares += sum(int(squares[0]) for _, squares in results)
         return np.concatenate([clipped for clipped, _ in results])

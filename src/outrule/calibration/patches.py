@@ -98,7 +98,7 @@ def patch_span(
     own = order == OPTIMISER
     if type(problem) is BestAction and own.any():
         rules = (picks, order, steps, value_range)
-        kernels.tally.patch_best(prediction, layout.offsets, *rules, span)
+        kernels.patching.patch_best(prediction, layout.offsets, *rules, span)
         return
     part, first, last = layout.slice(*span), layout.offsets[span[0]], layout.offsets[span[1]]
     # Patches of rules are applied in one call, up to the next of the optimiser, whose decisions
@@ -119,14 +119,14 @@ def patch_span(
 def _move(prediction: Floats, order: Integers, steps: Floats, decided: Decided, span: Span) -> None:
     """Move the items of ``picks[order[t]]`` by ``steps[t]`` for every t, projecting after each."""
     problem, layout, picks, value_range = decided
-    patches, tally = (picks, order, steps), kernels.tally
+    patches, patching = (picks, order, steps), kernels.patching
     if problem.simplex:
         frozen = layout.per_item["frozen"]
-        tally.patch_simplex(prediction, layout.offsets, *patches, frozen, span)
+        patching.patch_simplex(prediction, layout.offsets, *patches, frozen, span)
     elif layout.width is None:
-        tally.patch_box(prediction, layout.offsets, *patches, value_range, span)
+        patching.patch_box(prediction, layout.offsets, *patches, value_range, span)
     else:
-        tally.patch_dense_box(prediction, layout.width, *patches, value_range, span)
+        patching.patch_dense_box(prediction, layout.width, *patches, value_range, span)
 
 
 def replay(

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 import outrule
-from outrule.cli.files import (
-    KEY,
-    MODEL,
-    check_output,
-    identifiers,
-    open_files,
-    open_key,
-    places_in,
-)
-from outrule.cli.judging import TABLES, open_certificate
+from outrule.cli.options import KEY, MODEL, TABLES, check_output
 from outrule.cli.talking import printable, say, waiting
 from outrule.words import count
 
-if TYPE_CHECKING:
-    from outrule import Certificate, Instances, Spec
-    from outrule.model.model import Model
-
 UNTRUE = 1
-SPEC = Annotated[str, typer.Argument(help="TOML file: problem, columns, rules.")]
 
 
 def check(
-    spec: SPEC,
+    spec: Annotated[str, typer.Argument(help="TOML file: problem, columns, rules.")],
     table: Annotated[
         str | None, typer.Argument(help='A table for it; "-" reads standard input.')
     ] = None,
@@ -50,56 +36,13 @@ def check(
     """
     check_output(None, (spec, table))
     with waiting("checking"):
+        from outrule.cli.work import checking as work  # loads Polars and Numba
+
         file = outrule.read_spec(spec)
-        lines = [f"{spec}: sound", *_described(file)]
+        lines = [f"{spec}: sound", *work.described(file)]
         if table is not None:
-            lines += _check_table(file, table)
+            lines.append(work.check_rows(file, table))
     say(printable("\n".join(lines)))
-
-
-def _described(spec: Spec) -> list[str]:
-    """What a spec says, one line per section."""
-    from outrule.model.value import Value
-    from outrule.rules.descriptions import describe
-
-    columns = ", ".join(f"{role} {name!r}" for role, name in spec.columns.roles.items())
-    low, high = spec.value_range
-    lines = [
-        f"problem: {spec.problem!r}",
-        f"columns: {columns}; values from {low:g} to {high:g}",
-        f"epsilon: {'as far as the data support' if spec.epsilon is None else f'{spec.epsilon:g}'}",
-        *(f"rule {rule.name!r}: {describe(rule)}" for rule in spec.rules),
-    ]
-    if spec.multipliers is not None:
-        lines.append(f"multipliers: {spec.multipliers!r}")
-    for name, value in spec.fit.items():
-        if isinstance(value, Value):
-            said = ((word, text) for word, text in vars(value).items() if text is not None)
-            lines += [f"value: {word} = {text!r}" for word, text in said]
-        else:
-            lines.append(f"fit: {name} = {value!r}")
-    return lines
-
-
-def _check_table(spec: Spec, table: str) -> list[str]:
-    from outrule.data.table_files import open_table
-    from outrule.model.codec import check_item_names
-    from outrule.model.fitting import check_training
-    from outrule.rules.decisions import decide_all
-
-    read = open_table(table, identifiers(spec.columns))
-    with places_in(read):
-        instances = spec.instances(read.frame)
-        check_item_names(instances.item_names or ())
-        settings = spec.settings(instances)
-        check_training(settings, instances)
-        layout = settings.problem.lay(instances)
-        decide_all(settings.rules, instances, settings.problem, layout)
-    return [
-        f"{read.name}: fits; {count(len(instances), 'instance')}, "
-        f"{count(len(instances.prediction), 'row')}, decided by "
-        f"{count(len(settings.rules), 'rule')}, decisions of up to {count(layout.k, 'item')}"
-    ]
 
 
 def verify(
@@ -123,13 +66,10 @@ def verify(
     exit code 2: bad input
     """
     check_output(None, (certificate, model, *table, key))
-    secret = open_key(key)
     with waiting("verifying"):
-        found = open_certificate(certificate, secret)
-        opened = open_files(model, *table, outcome=True, key=secret)
-        with places_in(opened.table):
-            instances = opened.instances()
-        fault = _difference(found, opened.model, instances)
+        from outrule.cli.work import checking as work  # loads Polars and Numba
+
+        found, fault = work.difference(certificate, model, table, key)
     if fault is not None:
         say(f"{certificate} is not true: {printable(fault)}", err=True)
         raise typer.Exit(UNTRUE)
@@ -137,18 +77,3 @@ def verify(
         f"{certificate} is true: {found.verdict} on {count(found.n_observations, found.unit)}, "
         "every number recomputed from the model and the data"
     )
-
-
-def _difference(certificate: Certificate, model: Model, instances: Instances) -> str | None:
-    """What the certificate says and the model and the data do not."""
-    from outrule.model.codec import fingerprint
-
-    if certificate.model != fingerprint(model, certificate.library):
-        return "it was made for another model."
-    if certificate.data != instances.fingerprint:
-        return "it was made on other data."
-    try:
-        outrule.verify(certificate, model, instances)
-    except outrule.CertificateError as error:
-        return str(error)
-    return None

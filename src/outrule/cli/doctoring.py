@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
 import outrule
-from outrule.cli.files import check_output, finish, identifiers, name_places
-from outrule.cli.talking import REFUSED, in_our_words, printable, waiting
-from outrule.errors import DataError
+from outrule.cli.options import SPEC, check_output, finish
+from outrule.cli.talking import REFUSED, printable, waiting
 from outrule.files import STANDARD
 from outrule.words import count
-
-if TYPE_CHECKING:
-    from outrule import Instances, Spec
-    from outrule.data.table_files import TableFile
-    from outrule.diagnosis.findings import Finding
-    from outrule.diagnosis.proving import Provable
-    from outrule.types import Integers
 
 
 def doctor(
     table: Annotated[str, typer.Argument(help='One row per item; "-" reads standard input.')],
-    spec: Annotated[str, typer.Option(metavar="FILE", help="TOML file: problem, columns, rules.")],
+    spec: SPEC,
     output: Annotated[
         str | None,
         typer.Option("--json", metavar="FILE", help='Findings as JSON; "-" prints only them.'),
@@ -49,13 +41,10 @@ def doctor(
     """
     check_output(output, (table, spec), option="--json")
     with waiting("examining"):
-        from outrule.data.table_files import open_table
+        from outrule.cli.work import doctoring as work  # loads Polars and Numba
         from outrule.diagnosis.findings import Severity, tally
 
-        file = outrule.read_spec(spec)
-        read = open_table(table, identifiers(file.columns))
-        instances, found, provable = _examine(file, read)
-    found = sorted(found, key=lambda one: list(Severity).index(one.severity))
+        read, instances, found, provable = work.examine(spec, table)
     size = count(read.frame.height, "row")
     if instances is not None:
         size = f"{count(len(instances), 'instance')} examined, {size}"
@@ -73,93 +62,3 @@ def doctor(
     finish(json.dumps(summary, indent=1), output, shown, as_json=False)
     if any(one.severity is Severity.ERROR for one in found):
         raise typer.Exit(REFUSED)
-
-
-def _examine(
-    spec: Spec, read: TableFile
-) -> tuple[Instances | None, list[Finding], Provable | None]:
-    from outrule.diagnosis.columns import examine_columns
-    from outrule.diagnosis.decisions import Decided, examine_decisions
-    from outrule.diagnosis.findings import Finding, Severity
-    from outrule.diagnosis.proving import examine_proof
-    from outrule.model.codec import check_item_names
-    from outrule.model.fitting import check_training
-    from outrule.problems.offers import few_choices
-
-    instances, rows, found = _open(spec, read)
-    if instances is None:
-        return None, found, None
-    own: list[Finding] = []
-    provable = None
-    try:
-        settings = spec.settings(instances)
-        check_item_names(instances.item_names or ())
-        own += examine_columns(instances, settings)
-        if instances.outcome is not None:
-            check_training(settings, instances)
-        if (words := few_choices(settings.problem, instances)) is not None:
-            what, _, remedy = words.partition(". ")
-            own.append(Finding(Severity.WARNING, "choices", what, remedy))
-        decided, faults = Decided.of(settings, instances)
-        own += [*faults, *examine_decisions(decided, len(spec.rules))]
-        provable, more = examine_proof(decided, spec.epsilon)
-        own += more
-    except (DataError, outrule.ArgumentError) as error:
-        own.append(_error("fit", error))
-    return instances, found + [_in_file(one, read, rows) for one in own], provable
-
-
-def _open(spec: Spec, read: TableFile) -> tuple[Instances | None, Any, list[Finding]]:
-    """The instances without errors, their rows, and what is wrong with the others.
-
-    Every kind of error is found: after each, its instances are left out. Where outcomes are
-    missing, the rest is examined without any.
-    """
-    import numpy as np
-
-    found: list[Finding] = []
-    rows, outcome = np.arange(read.frame.height), True
-    while True:
-        frame = read.frame if len(rows) == read.frame.height else read.frame[rows]
-        try:
-            return spec.instances(frame, outcome=outcome), rows, found
-        except DataError as error:
-            found.append(_in_file(_error("values", error), read, rows))
-            if not error.faults:
-                return None, rows, found
-            bad = np.array(sorted(error.faults))
-            if outcome and _unknown(frame, spec.columns.outcome, bad):
-                outcome = False
-                continue
-            names = frame[spec.columns.instance].alias("")
-            kept = ~names.is_in(names.gather(bad).drop_nulls().implode()).fill_null(True)
-            mask = kept.to_numpy() & ~np.isin(np.arange(len(rows)), bad)
-            rows = rows[mask & names.is_not_null().to_numpy()]
-            if not len(rows):
-                return None, rows, found
-
-
-def _unknown(frame: Any, outcome: str | None, rows: Integers) -> bool:
-    """Whether it is the outcome that is missing in these rows."""
-    if outcome is None:
-        return False
-    column = frame[outcome].alias("").gather(rows)
-    missing = column.is_null() | column.is_nan() if column.dtype.is_float() else column.is_null()
-    return bool(missing.all())
-
-
-def _error(topic: str, error: ValueError) -> Finding:
-    """An error of the package as a finding, in the words of the command line."""
-    from outrule.diagnosis.findings import error_of
-
-    return error_of(topic, DataError(in_our_words(str(error)), getattr(error, "faults", None)))
-
-
-def _in_file(finding: Finding, read: TableFile, rows: Integers) -> Finding:
-    """The finding with the lines of the file in place of rows of the table."""
-    return replace(
-        finding,
-        what=name_places(read, finding.what, rows),
-        remedy=name_places(read, finding.remedy, rows),
-        where=None if finding.where is None else name_places(read, finding.where, rows),
-    )

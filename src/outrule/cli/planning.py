@@ -34,7 +34,7 @@ def plan(
     \b
     outrule plan --instances 20000000 --items 10 --rules 100 --epsilon 0.01
     """
-    from outrule.model.costs import COSTS
+    from outrule.model.costs import COSTS  # the next two load Polars and Numba
     from outrule.model.planning import CORES, MESSAGE, instances_needed, plan as plan_for
     from outrule.model.recipes import PER_INSTANCE, PER_ROW
 

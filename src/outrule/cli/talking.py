@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 import typer
 
 import outrule
+from outrule import progress
 from outrule.memory import address_limit, is_exhausted
 from outrule.words import harmless
 
@@ -165,9 +166,7 @@ def _close_output() -> None:
 @contextmanager
 def waiting(words: str) -> Iterator[None]:
     """A spinner on a terminal that says how far the work has come, nothing in a pipe."""
-    from rich.console import Console
-
-    from outrule import progress
+    from rich.console import Console  # slow to import, and not for help
 
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -196,7 +195,7 @@ def how_far(noun: str, done: int, total: int | None, seconds: float) -> str:
 
 def drawn(titles: Sequence[str], rows: Iterable[Sequence[str]], *, err: bool = False) -> str:
     """A table as wide as the terminal it goes to; in a pipe, as wide as it needs to be."""
-    from rich.console import Console
+    from rich.console import Console  # slow to import, and not for help
     from rich.table import Table
     from rich.text import Text
 

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from outrule.cli.batches import Batch, split_folder, split_table
-from outrule.cli.files import (
-    MODEL,
-    check_output,
-    finish,
-    identifiers,
-    open_model,
-    places_in,
-)
+import outrule
+from outrule.cli.options import MODEL, MOST, check_output, check_side_files, finish
 from outrule.cli.talking import printable, say, waiting
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_folder, write_text
-from outrule.words import count
-
-if TYPE_CHECKING:
-    from outrule import Watch
-    from outrule.data.table_files import TableFile
-    from outrule.model.model import Model
+from outrule.files import is_folder, write_text
 
 EXIT = {"kept": 0, "lost": 1, "undecided": 3}
 HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730, "year": 8760}
-RUN_LENGTH = 7300
 LONGEST = 20  # characters of a run length
 TABLE = Annotated[
     str | None,
@@ -57,10 +42,6 @@ COLUMN = Annotated[
 ]
 MARGIN = Annotated[
     float | None, typer.Option(help="Margin in units of the value.", show_default="the model's")
-]
-MOST = Annotated[
-    float | None,
-    typer.Option(help="Largest weight (or number of instances) that one cluster can have."),
 ]
 PAGE = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="HTML page to write.")
@@ -114,30 +95,36 @@ def watch(
     exit code 2: bad input, nothing was counted
     """
     inputs = [path for path in (model, table) if path is not None]
-    _check_files(inputs, state, output, metrics, as_json=as_json)
+    check_output(output, inputs, as_json=as_json)
+    check_side_files({"--state": state, "-o": output, "--metrics": metrics}, inputs)
     if batch_key is not None and batch_column is not None:
         raise DataError("--batch-key is for one batch and --batch-column for many: choose one.")
     length = None if run_length is None else read_run_length(run_length, batch)
     with waiting("watching"):
+        from outrule.cli.work import batches, files, watching as work  # loads Polars and Numba
         from outrule.watching.locking import locked
+        from outrule.watching.prometheus import metrics_text
 
-        fitted = open_model(model)
+        fitted = files.open_model(model)
         folder = table is not None and is_folder(table)
-        read = None if table is None or folder else _open_table(fitted, table)
+        read = None if table is None or folder else work.open_rows(fitted, table)
         with locked(Path(state)):
-            watcher = _open(fitted, state, length, margin, max_weight, begin=table is not None)
+            begin = table is not None
+            watcher = work.open_watch(fitted, state, length, margin, max_weight, begin=begin)
             if acknowledge:
                 watcher.acknowledge()
             notes: list[str] = []
             if read is not None:
-                with places_in(read):
-                    batches = split_table(fitted, read.frame, batch_key, batch_column)
-                    notes = _count(watcher, batches)
+                with files.places_in(read):
+                    new = batches.split_table(fitted, read.frame, batch_key, batch_column)
+                    notes = work.count_batches(watcher, new)
             elif table is not None:
-                notes = _count(watcher, split_folder(fitted, table, batch_key, batch_column))
+                new = batches.split_folder(fitted, table, batch_key, batch_column)
+                notes = work.count_batches(watcher, new)
             write_text(Path(state), watcher.to_json())
-            _write_metrics(watcher, metrics)
-            status, page = watcher.status, "" if output is None else _page(watcher)
+            if metrics is not None:
+                write_text(Path(metrics), metrics_text(watcher.status, watcher.state))
+            status, page = watcher.status, "" if output is None else outrule.watch_report(watcher)
     for words in notes:
         say(f"Note: {printable(words)}", err=True)
     shown = status.to_json() if as_json else printable(str(status))
@@ -166,85 +153,3 @@ def read_run_length(text: str, unit: str) -> int:
         name = next(name for name in HOURS if name.startswith(word))
         number *= HOURS[name] / HOURS[unit]
     return math.ceil(round(number, 6))
-
-
-def _check_files(
-    inputs: Sequence[str], state: str, output: str | None, metrics: str | None, *, as_json: bool
-) -> None:
-    for path, option in ((state, "--state"), (metrics, "--metrics")):
-        if path == STANDARD:
-            raise DataError(f"{option} must be a file, not '-'.")
-        check_output(path, inputs, option=option)
-    check_output(output, inputs, as_json=as_json)
-    paths = [path for path in (state, output, metrics) if path is not None and path != STANDARD]
-    names = [Path(path).resolve() for path in paths]
-    if len(set(names)) < len(names):
-        raise DataError("--state, -o and --metrics must be different files.")
-
-
-def _open_table(model: Model, path: str) -> TableFile:
-    from outrule.data.table_files import open_table
-
-    assert model.columns is not None
-    return open_table(path, identifiers(model.columns))
-
-
-def _open(
-    model: Model,
-    state: str,
-    run_length: int | None,
-    margin: float | None,
-    max_weight: float | None,
-    *,
-    begin: bool,
-) -> Watch:
-    """Continue a watch, or begin one; what was set at its beginning cannot change."""
-    from outrule.model.documents import read_file
-    from outrule.watching.state import NOUN
-    from outrule.watching.watch import Watch
-
-    path = Path(state)
-    if not path.exists():
-        if not begin:
-            raise DataError(f"{state} does not exist: it is made by the first batch.")
-        length = RUN_LENGTH if run_length is None else run_length
-        return Watch(model, length, margin, max_weight)
-    watcher = Watch.from_json(read_file(path, NOUN), model, name=state)
-    given = {"run_length": run_length, "margin": margin, "max_weight": max_weight}
-    for name, value in given.items():
-        kept = getattr(watcher.state, name)
-        if value is not None and value != kept:
-            raise DataError(
-                f"--{name.replace('_', '-')} was {kept} when {state} began, and is {value} now. It "
-                "cannot change: leave it out, or begin a new state file."
-            )
-    return watcher
-
-
-def _count(watcher: Watch, batches: Iterable[Batch]) -> list[str]:
-    """Count what is new; say what is not."""
-    from outrule.watching.watch import CountedError
-
-    known, total = [], 0
-    for key, instances, outcome in batches:
-        total += 1
-        try:
-            watcher.update(instances, outcome, batch=key)
-        except CountedError as error:
-            known.append(str(error))
-    if len(known) > 1:
-        return [f"{len(known):,} of {count(total, 'batch')} are already counted."]
-    return known
-
-
-def _write_metrics(watcher: Watch, path: str | None) -> None:
-    from outrule.watching.prometheus import metrics_text
-
-    if path is not None:
-        write_text(Path(path), metrics_text(watcher.status, watcher.state))
-
-
-def _page(watcher: Watch) -> str:
-    from outrule.reporting.watched import watch_report
-
-    return watch_report(watcher)

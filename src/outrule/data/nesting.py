@@ -7,14 +7,16 @@ list has one entry per item, and every other column one value per instance.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from outrule.data.origin import ColumnNames
 from outrule.errors import DataError
 from outrule.types import Integers
+
+if TYPE_CHECKING:
+    from outrule.data.origin import ColumnNames  # which nests what it restores
 
 PER_ITEM = ("item", "outcome", "start", "observed")
 

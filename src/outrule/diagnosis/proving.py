@@ -11,7 +11,7 @@ from outrule.calibration.check import Reuse
 from outrule.diagnosis.decisions import Decided
 from outrule.diagnosis.findings import Finding, Severity
 from outrule.model.fitting import first_batch
-from outrule.proof.answer import LEAST_EFFECTIVE
+from outrule.proof.advice import LEAST_EFFECTIVE
 from outrule.proof.confidence import Bets, Range, observations_needed
 from outrule.proof.logged import Log
 from outrule.words import count, listed, plural, round_up

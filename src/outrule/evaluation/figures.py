@@ -11,7 +11,7 @@ import polars as pl
 from outrule.evaluation import panels
 from outrule.evaluation.grid import PROBLEMS
 from outrule.evaluation.panels import Look, Panel, Setting, label, looks
-from outrule.evaluation.reading import at
+from outrule.evaluation.reading import at, with_change
 from outrule.evaluation.results import UNIT, Results
 from outrule.evaluation.say import fraction
 
@@ -127,9 +127,7 @@ def _value(regime: Results, problem: str) -> Figure:
 
 def _metric_2(regime: Results) -> Figure:
     """The change of the squared error by batch size: the paper's second metric."""
-    start = regime.units.select(*UNIT, pl.col("squared_error").alias("start"))
-    fresh = regime.paper.join(start, on=list(UNIT), maintain_order="left")
-    fresh = fresh.with_columns(change=pl.col("squared_error") - pl.col("start"))
+    fresh = with_change(regime.paper, regime)
     kinds = _by_epsilon(regime)
     drawn = [_panel(fresh, one, "batch_size", "change", kinds) for one in _settings(fresh)]
     caption = (

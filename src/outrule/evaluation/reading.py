@@ -49,6 +49,13 @@ def mean(table: pl.DataFrame, column: str) -> float:
     return fmean(table[column].to_list())
 
 
+def with_change(runs: pl.DataFrame, results: Results) -> pl.DataFrame:
+    """Runs with the change of their squared error."""
+    start = results.units.select(*UNIT, pl.col("squared_error").alias("start"))
+    joined = runs.join(start, on=list(UNIT), maintain_order="left")
+    return joined.with_columns(change=pl.col("squared_error") - pl.col("start"))
+
+
 def below_zero(runs: pl.DataFrame) -> bool:
     """Whether the mean gap is below zero by more than two standard errors on test instances."""
     error = sqrt(sum(one**2 for one in runs["gap_error"])) / len(runs)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any as _Any
 if TYPE_CHECKING:
     from outrule.kernels import (
         assignment as assignment,
+        best as best,
         curves as curves,
         greedy as greedy,
         independence as independence,
         matching as matching,
         overlap as overlap,
+        patching as patching,
         picking as picking,
         side_by_side as side_by_side,
         tally as tally,

@@ -6,43 +6,29 @@ import hashlib
 import inspect
 import json
 import math
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, Field, model_validator
 
 import outrule
 from outrule import theory
 from outrule.calibration import check, cross_fit, isotonic
 from outrule.calibration.cross_fit import CrossFit
-from outrule.calibration.curves import CurvePatch, Member
+from outrule.calibration.curves import Member
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
-from outrule.calibration.loop import Round, Status
-from outrule.calibration.patches import AnyPatch, Patch, SegmentPatch
-from outrule.calibration.piecewise import POOLED
-from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
-from outrule.data.segments import Segment, Segmentation, Segments
-from outrule.data.sketch import CAPACITY, Seen, Sketch
+from outrule.data.segments import Segmentation
+from outrule.data.sketch import Seen
 from outrule.errors import DataError
 from outrule.files import write_text
 from outrule.model import value as values
-from outrule.model.documents import (
-    LARGEST_SHOWN,
-    STRICT,
-    damaged,
-    read_document,
-    read_file,
-    seal,
-)
+from outrule.model.documents import damaged, read_document, read_file, seal
 from outrule.model.model import Model
+from outrule.model.model_file import FORMAT, NAMES, ItemCurves, ModelFile, SketchFile, read_name
 from outrule.model.settings import Settings
 from outrule.model.value import Value
 from outrule.problems import given, matchings, matroids, one_item
@@ -50,7 +36,6 @@ from outrule.problems.contract import Problem
 from outrule.rules import rules
 from outrule.rules.rules import Rule
 
-FORMAT = 1
 KINDS: dict[str, type] = {
     name: kind
     for module in (one_item, matroids, matchings, given, rules, check, isotonic, cross_fit, values)
@@ -59,31 +44,10 @@ KINDS: dict[str, type] = {
     if issubclass(kind, (Problem, Rule, check.Check, check.Step, Isotonic, CrossFit, Value))
 }
 PARAMETERS = [field.name for field in fields(Settings) if field.name != "segments"]
+MOST_ROUNDS = 1 << 17
+MOST_TEXT = 4_000_000  # characters of all expressions together, as in a spec
 
 Functions = Mapping[str, Callable[..., Any]]
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1, lt=2**31)]
-Numbers = Annotated[tuple[float, ...], Field(min_length=1)]
-
-
-# Names of items that JSON has no type for, with how they are written and read.
-NAMES: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
-    "date": (date, date.isoformat, date.fromisoformat),
-    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
-    "time": (time, time.isoformat, time.fromisoformat),
-    "microseconds": (
-        timedelta,
-        lambda value: str(value // timedelta(microseconds=1)),
-        lambda text: timedelta(microseconds=int(text)),
-    ),
-    "decimal": (Decimal, str, Decimal),
-}
-ItemCurves = tuple[tuple[str | bool | int | float | dict[str, str] | None, Numbers, Numbers], ...]
-MOST_MEMBERS = 1 << 10
-MOST_POINTS = 255
-MOST_ROUNDS = 1 << 17
-MOST_KAPPA = 1e3
-MOST_TEXT = 4_000_000  # characters of all expressions together, as in a spec
 
 
 class FunctionNeededError(DataError):
@@ -94,171 +58,6 @@ class FunctionNeededError(DataError):
             f"the model needs the function of {name!r}: load(path, functions={{{name!r}: ...}})."
         )
         self.name = name
-
-
-class MemberFile(BaseModel):
-    """What a model file holds of a member of a cross-fitted start."""
-
-    model_config = STRICT
-
-    start: ItemCurves | None
-    patches: tuple[CurvePatch, ...]
-
-
-class SketchFile(BaseModel):
-    """What a model file holds of a sketch: numbers in base64; no counts if all are 1."""
-
-    model_config = STRICT
-
-    n: Count
-    hashes: str
-    counts: str
-
-    @classmethod
-    def of(cls, sketch: Sketch) -> dict[str, Any]:
-        counts = sketch.counts if (sketch.counts > 1).any() else sketch.counts[:0]
-        parts = {"hashes": sketch.hashes.astype("<u8"), "counts": counts.astype("<u4")}
-        texts = {name: b64encode(array.tobytes()).decode() for name, array in parts.items()}
-        return {"n": sketch.n, **texts}
-
-    def sketch(self) -> Sketch:
-        hashes = np.frombuffer(b64decode(self.hashes, validate=True), dtype="<u8")
-        counts = np.frombuffer(b64decode(self.counts, validate=True), dtype="<u4")
-        counts = counts if len(counts) else np.ones(len(hashes), dtype="<u4")
-        ascending = bool((hashes[1:] > hashes[:-1]).all())
-        fits = 0 < len(hashes) == len(counts) and len(hashes) <= CAPACITY
-        if not (ascending and fits and counts.min() > 0 and int(counts.sum()) <= self.n):
-            raise ValueError("a sketch of the training data does not agree with itself")
-        return Sketch(hashes.astype(np.uint64), counts.astype(np.int64), self.n)
-
-
-class SegmentsFile(BaseModel):
-    """What a model file holds of its segments."""
-
-    model_config = STRICT
-
-    by: tuple[tuple[str, ...], ...]
-    min_share: float
-    min_instances: int
-    segments: Annotated[tuple[Segment, ...], Field(min_length=1)]
-    small: tuple[Segment, ...]
-
-    @model_validator(mode="after")
-    def _are_segments(self) -> Self:
-        by, named = Segments(self.by, self.min_share, self.min_instances), list[Any]()
-        for segment in self.segments:
-            value, tolerance = segment.value, segment.tolerance
-            good = segment.columns in by.by and 0 < segment.share <= 1 + 1e-9
-            good = good and (value is None or len(value) == len(segment.columns))
-            if not good or tolerance is None or tolerance <= 0:
-                raise ValueError("a segment does not agree with the rest")
-            named.append((segment.columns, value))
-        if len(set(named)) < len(named):
-            raise ValueError("a segment occurs twice")
-        return self
-
-    def read(self) -> Segmentation:
-        by = Segments(self.by, self.min_share, self.min_instances)
-        return Segmentation(by, self.segments, self.small)
-
-
-class ModelFile(BaseModel):
-    """What a model file holds."""
-
-    model_config = STRICT
-
-    format: Literal[1]
-    library: str
-    problem: dict[str, Any]
-    rules: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
-    epsilon: float | None
-    check: dict[str, Any]
-    step: dict[str, Any]
-    start: dict[str, Any] | None
-    max_rounds: int | None
-    random_state: int | None
-    rivals: tuple[str, ...] = ()
-    value: dict[str, Any] | None = None
-    tolerance: Positive
-    k: Count
-    n_items: Count | None
-    value_range: tuple[float, float]
-    columns: ColumnNames | None
-    feature_names: tuple[str, ...] | None
-    has_start: bool
-    status: Status
-    patches: tuple[Patch | SegmentPatch, ...]
-    history: tuple[Round, ...]
-    rule_values: Numbers
-    weight_seen: Positive
-    isotonic: ItemCurves
-    members: Annotated[tuple[MemberFile, ...], Field(max_length=MOST_MEMBERS)] = ()
-    training_data: tuple[str, ...]
-    seen: tuple[SketchFile, SketchFile, SketchFile | None, SketchFile | None] | None = None
-    kappa: Annotated[float, Field(ge=0, le=MOST_KAPPA)] | None = None
-    segments: SegmentsFile | None = None
-
-    @model_validator(mode="after")
-    def _parts_belong_together(self) -> Self:
-        check_range(self.value_range)
-        n_rules, items = len(self.rules), range(self.n_items or 0)
-        n_tests, is_cross_fit = n_rules + len(self.rivals), self._is_cross_fit
-        claims = {
-            "rule_values": len(self.rule_values) == n_rules and _are_shown(self.rule_values),
-            "history": all(
-                _are_shown((row.violation, row.step, row.squared_error)) for row in self.history
-            ),
-            "patches": all(self._is_patch(patch, n_tests) for patch in self.patches),
-            "feature_names": self.feature_names is None or len(self.feature_names) == len(items),
-            "columns": self.columns is None
-            or (self.n_items is None and self.has_start == (self.columns.start is not None)),
-            "isotonic": self._are_item_curves(self.isotonic),
-            "members": bool(self.members) == is_cross_fit
-            and all(self._is_member(member, n_tests) for member in self.members),
-        }
-        for name, holds in claims.items():
-            if not holds:
-                raise ValueError(f"{name} does not agree with the rest")
-        return self
-
-    @property
-    def _is_cross_fit(self) -> bool:
-        return self.start is not None and self.start.get("kind") == CrossFit.__name__
-
-    def _is_patch(self, patch: AnyPatch, n_tests: int) -> bool:
-        low, high = self.value_range
-        # The longest step is that of two classes, on the simplex: twice the width.
-        n_segments = 0 if self.segments is None else len(self.segments.segments)
-        known = -1 <= patch.test < n_tests and -1 <= patch.segment < n_segments
-        return known and abs(patch.step) <= 2.001 * (high - low)
-
-    def _is_member(self, member: MemberFile, n_tests: int) -> bool:
-        return (member.start is None or self._are_item_curves(member.start)) and all(
-            -1 <= patch.test < n_tests
-            and len(patch.x) <= MOST_POINTS
-            and self._is_curve(patch.x, patch.y)
-            for patch in member.patches
-        )
-
-    def _are_item_curves(self, curves: ItemCurves) -> bool:
-        names = {_name(name) for name, _, _ in curves}
-        # The number of items may be a lie, so that no set of so many is made.
-        complete = len(names) == (self.n_items or 0) and names == set(range(len(names)))
-        every = all(self._is_curve(x, y) for _, x, y in curves)
-        return every and (POOLED in names or complete) and len(names) == len(curves)
-
-    def _is_curve(self, x: tuple[float, ...], y: tuple[float, ...]) -> bool:
-        low, high = self.value_range
-        if not len(x) == len(y) > 0:
-            return False
-        points = np.array((x, y))
-        inside = low <= points.min() and points.max() <= high
-        return bool(inside and (points[:, 1:] >= points[:, :-1]).all())
-
-
-def _are_shown(numbers: Iterable[float]) -> bool:
-    """Whether a report can show numbers that nothing is computed from."""
-    return all(abs(number) <= LARGEST_SHOWN for number in numbers)
 
 
 def save(model: Model, path: str | PathLike[str], key: bytes | None = None) -> None:
@@ -347,7 +146,7 @@ def _item_curves(fitted: FittedIsotonic) -> list[Any]:
 
 
 def _fitted(curves: ItemCurves) -> FittedIsotonic:
-    return FittedIsotonic({_name(name): (np.array(x), np.array(y)) for name, x, y in curves})
+    return FittedIsotonic({read_name(name): (np.array(x), np.array(y)) for name, x, y in curves})
 
 
 def _seen(file: ModelFile) -> Seen | None:
@@ -364,8 +163,7 @@ def check_item_names(names: Iterable[Any]) -> None:
         _plain(name)
 
 
-def _model(file: ModelFile, functions: Functions) -> Model:
-    _check_sizes(file.patches, file.history, file.rules)
+def _settings(file: ModelFile, functions: Functions) -> Settings:
     kinds: dict[str, Any] = {
         "problem": Problem,
         "check": check.Check,
@@ -378,7 +176,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         for name, kind in kinds.items()
         if (content := getattr(file, name)) is not None
     }
-    settings = Settings(
+    return Settings(
         rules=tuple(_decode(rule, Rule, functions) for rule in file.rules),
         epsilon=file.epsilon,
         max_rounds=file.max_rounds,
@@ -387,6 +185,11 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         segments=None if file.segments is None else file.segments.read().by,
         **{"start": None, **decoded},
     )
+
+
+def _model(file: ModelFile, functions: Functions) -> Model:
+    _check_sizes(file.patches, file.history, file.rules)
+    settings = _settings(file, functions)
     if settings.epsilon is not None:
         expected = theory.tolerance(settings.epsilon, settings.problem.ratio)
         if not math.isclose(file.tolerance, expected):
@@ -474,26 +277,18 @@ def _decode(content: dict[str, Any], expected: Any, functions: Functions) -> Any
     return kind(**arguments)
 
 
-def _name(value: Any) -> Any:
-    """A name of an item, as :func:`_plain` writes it."""
-    if not isinstance(value, dict):
-        return value
-    ((word, text),) = value.items()
-    return NAMES[word][2](text)
-
-
 def _value(value: Any, name: str, functions: Functions) -> Any:
     if isinstance(value, list):
         return tuple(value)
     if not isinstance(value, dict):
         return value
     if set(value) == {"pairs"}:
-        table = {_name(key): entry for key, entry in value["pairs"]}
+        table = {read_name(key): entry for key, entry in value["pairs"]}
         if len(table) != len(value["pairs"]):
             raise ValueError(f"{name}: a key occurs twice")
         return table
     if set(value) != {"function"}:
-        return _name(value)
+        return read_name(value)
     if name not in functions:
         raise FunctionNeededError(name)
     return functions[name]

@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Callable
 from functools import cache
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -27,6 +27,12 @@ SEAL = re.compile(
     r',\n"digest": "sha256:([0-9a-f]{64})"(?:,\n"signature": "hmac-sha256:([0-9a-f]{64})")?\n}\n?'
 )
 SEAL_LENGTH = 300  # characters; a seal has fewer
+
+
+class Strict:
+    """A dataclass of this kind is read as strictly as the document that holds it."""
+
+    __pydantic_config__: ClassVar = STRICT
 
 
 def seal(text: str, key: bytes | None = None) -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from outrule.errors import refuse_argument
-from outrule.model.documents import STRICT
+from outrule.model.documents import Strict
 
 LONGEST = 60  # characters
 
 
 @dataclass(frozen=True)
-class Value:
+class Value(Strict):
     """What the value is called, so that a report speaks of euros and days.
 
     Parameters
@@ -30,8 +29,6 @@ class Value:
     >>> Value("purchases", "euro").amount("0.43"), Value("completed trips").amount("0.43")
     ('0.43 euro', '0.43 completed trips')
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     name: str = "value"
     unit: str | None = None

@@ -33,16 +33,16 @@ class BestAction(Problem):
 
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         if layout.width is None:
-            kernels.greedy.best_ragged(weights, layout.offsets, picks)
+            kernels.best.best_ragged(weights, layout.offsets, picks)
         else:
             rows, scales = map(kernels.picking.frozen, layout.rows(weights, scale))
-            kernels.greedy.best_dense(rows, scales, picks)
+            kernels.best.best_dense(rows, scales, picks)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
         n, m = len(layout), scales.shape[1]
         picks = np.empty((len(scales), n), dtype=layout.small_type)
         rows, scales = map(kernels.picking.frozen, (weights.reshape(n, m), scales))
-        kernels.greedy.best_dense_rules(rows, scales, picks)
+        kernels.best.best_dense_rules(rows, scales, picks)
         return picks[:, None, :]
 
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:

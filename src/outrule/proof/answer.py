@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from outrule.words import Figures, count, listed, plural, round_up
+from outrule.proof.advice import OURS, RIVALS, Advice, about
+from outrule.words import Figures, count, listed, plural
 
 if TYPE_CHECKING:
     from outrule.proof.statement import Certificate, RivalResult, SegmentResult
@@ -19,13 +20,6 @@ LABELS = {  # of the values, wherever they are shown
     "paper": "plain optimiser, the paper's algorithm",
     "oracle": "oracle that knows the outcomes",
 }
-OURS = "the plain optimiser on the calibrated predictions"
-RIVALS = {
-    "rules": "every rule",
-    "plain": "the plain optimiser on the original predictions",
-    "isotonic": "isotonic regression",
-}
-LEAST_EFFECTIVE = 100
 ANSWERS = {"pass": "Yes", "inconclusive": "Not yet", "fail": "No"}
 
 
@@ -55,19 +49,10 @@ class Answer:
 
     @property
     def question(self) -> str:
-        word = ANSWERS[self.certificate.verdict]
-        if self.certificate.verdict == "pass" and (self._margin_warning or self._better_rule):
+        word, advice = ANSWERS[self.certificate.verdict], self._advice
+        if self.certificate.verdict == "pass" and (advice.margin_warning or advice.better_rule):
             word = "Only if the margin is acceptable"
         return f"Deploy? {word}"
-
-    @property
-    def _better_rule(self) -> str | None:
-        """A rule that is better by the approximate interval, and worse than the margin allows."""
-        found = self.certificate
-        best = min(found.rules, key=lambda rule: rule.difference.mean)
-        near = found.approximate["gap"]
-        is_closest = best.difference.mean == found.gap and near.upper < 0
-        return best.name if is_closest else None
 
     @property
     def figures(self) -> Figures:
@@ -95,7 +80,7 @@ class Answer:
     def sentence(self) -> str:
         """What the verdict means."""
         found = self.certificate
-        sure, margin = f"With {self.confidence} confidence", self._amount(found.margin)
+        sure, margin = f"With {self.confidence} confidence", self.amount(found.margin)
         if found.propensity_estimated:
             sure += ", if these propensities are right"
         if found.verdict == "pass":
@@ -105,25 +90,25 @@ class Answer:
                 words = f"{words[:-1]}, on the whole and in every one of {self._n_segments}."
             return words + (" It passes without that margin, too." if found.lowest >= 0 else "")
         if found.verdict == "fail":
-            return f"{sure}, {self._better} than {OURS}."
+            return f"{sure}, {self._advice.better} than {OURS}."
         if found.if_declared is not None:
             return (
                 "Nothing can be certified before the largest possible "
-                f"{self._size} is declared, because rare large ones could change everything."
+                f"{self.size} is declared, because rare large ones could change everything."
             )
-        if self._no_support:
+        if self.no_support:
             return f"no support: {self._never_shown}. No number of such instances would decide it."
         opened = [name for name, verdict in found.verdicts.items() if verdict == "inconclusive"]
         kinds = [name for name in opened if name != "segments"] or list(RIVALS)
         words = listed([self._every if name == "rules" else RIVALS[name] for name in kinds])
-        where = "" if opened != ["segments"] else f" in {self._named('inconclusive')}"
+        where = "" if opened != ["segments"] else f" in {self.named('inconclusive')}"
         return (
             f"There is too little data to say whether {OURS} is at least as good as {words}"
             f"{where}, minus at most {margin}."
         )
 
     @property
-    def _no_support(self) -> bool:
+    def no_support(self) -> bool:
         """Whether what the log could never show is enough to keep the verdict open."""
         found = self.certificate.unsupported
         open_ = self.certificate.verdict == "inconclusive"
@@ -138,7 +123,7 @@ class Answer:
         return (
             f"the log could never show {found.share:.2g} {one} per {self.instance}{items} by which "
             f"our decisions and those of {self.name(found.rival)} differ, and their worst outcomes "
-            f"would cost {self._amount(found.worst, 2)}"
+            f"would cost {self.amount(found.worst, 2)}"
         )
 
     @property
@@ -156,7 +141,7 @@ class Answer:
             words += "; all of it holds if these propensities are right"
         if found.unsupported is not None and found.unsupported.share == 0:
             words += "; there was no compared item that the log could never show"
-        elif not self._no_support:
+        elif not self.no_support:
             words += f"; {self._never_shown}"
         return words
 
@@ -195,7 +180,7 @@ class Answer:
         unit, rival = self.certificate.unit, self.name(segment.best_rival)
         words = f"{self._differ(segment.gap, segment.gap_lower)}, compared with {rival}"
         n = count(segment.n_observations, unit)
-        more = "" if segment.more is None else f"; {_about(segment.more, unit)} would decide it"
+        more = "" if segment.more is None else f"; {about(segment.more, unit)} would decide it"
         return f"{words} ({n}{more})"
 
     @property
@@ -214,7 +199,7 @@ class Answer:
     def _n_segments(self) -> str:
         return f"the {count(len(self.certificate.segments), 'segment')}"
 
-    def _named(self, verdict: str) -> str:
+    def named(self, verdict: str) -> str:
         """The segments of a verdict, the worst first; of many only the first."""
         names = [line.rival for line in self.by_segment if line.verdict == verdict]
         if not names:  # only all rivals together show it
@@ -242,7 +227,7 @@ class Answer:
         verdict = found.verdicts[kind]
         words = self._differ(mean, None if verdict == "fail" else lower)
         if verdict == "fail":
-            limit = self._amount(found.margin)
+            limit = self.amount(found.margin)
             return f"{words}, by more than the margin of {limit}" if kind == "rules" else words
         if verdict == "pass":
             return words if lower >= 0 else f"{words}, which is within the margin"
@@ -289,118 +274,21 @@ class Answer:
         """The margin, and what share of the best rule's value it is."""
         share = self.certificate.margin_share
         part = "" if share is None else f" ({100 * share:.2g} % of the best rule's value)"
-        return f"margin {self._amount(self.certificate.margin)}{part}"
+        return f"margin {self.amount(self.certificate.margin)}{part}"
+
+    @property
+    def _advice(self) -> Advice:
+        return Advice(self)
 
     @property
     def warning(self) -> str | None:
         """What to mind about the margin and the log, if anything."""
-        parts = (self._margin_warning, self._rule_warning, self._log_warning)
-        return " ".join(filter(None, parts)) or None
-
-    @property
-    def _rule_warning(self) -> str | None:
-        """A pass says nothing about which is better: this does."""
-        found, rule = self.certificate, self._better_rule
-        if found.verdict != "pass" or rule is None:
-            return None
-        return (
-            f"The rule {self.name(rule)!r} is better by about {self._amount(-found.gap)}, and the "
-            "pass only says that it is not better by more than the margin."
-        )
-
-    @property
-    def _log_warning(self) -> str | None:
-        size = self.certificate.effective_n
-        if size is None or size >= LEAST_EFFECTIVE:
-            return None
-        return (
-            f"The observed outcomes are worth only about {size:.0f} {plural(self.certificate.unit)}"
-            ": few choices of the log were those that are judged here. Explore more."
-        )
-
-    @property
-    def _margin_warning(self) -> str | None:
-        """None where the verdict does not hang on the margin."""
-        found, stake = self.certificate, self._stake
-        if found.verdict == "fail" or found.lowest >= 0 or found.margin <= stake[0]:
-            return None
-        size = self._amount(stake[0], 2)
-        return (
-            f"The margin of {self._amount(found.margin)} is larger than what is at stake: "
-            f"{stake[1]} {size}. With this margin a pass means little."
-        )
-
-    @property
-    def _stake(self) -> tuple[float, str]:
-        """The smaller of what rules change, and what calibration changes."""
-        found = self.certificate
-        best = abs(found.best_rule.mean - found.plain.mean)
-        gain = abs(found.improvement.mean)
-        words = f"the best rule and {RIVALS['plain']} differ by"
-        return min((best, words), (gain, f"calibration changes the value of {RIVALS['plain']} by"))
+        return self._advice.warning
 
     @property
     def next_step(self) -> str:
         """What to do now."""
-        found = self.certificate
-        if found.verdict == "pass":
-            if self._margin_warning is None and self._better_rule is not None:
-                return (
-                    "Next: keep that rule, or fit again on more data or with a smaller epsilon, "
-                    "and certify on data that were not looked at."
-                )
-            if self._margin_warning is None:
-                return f"Next: deploy {OURS}, and certify it again on later data."
-            return (
-                "Next: before you deploy, fit with an epsilon below "
-                f"{self._amount(self._stake[0], 2)}, and certify on data that were not looked at."
-            )
-        if found.verdict == "fail":
-            if found.verdicts.get("segments") == "fail" and self._only_segments_fail:
-                return (
-                    f"Next: use it outside of {self._named('fail')} at most, or fit again with "
-                    "segments, and certify that."
-                )
-            return (
-                f"Next: keep {self._leader}. Fit again on more data, or with a smaller epsilon, "
-                "and certify that."
-            )
-        if found.if_declared is not None:
-            return (
-                f"Next: set max_weight to the largest possible {self._size}, and certify again. "
-                f"The largest seen is {found.heaviest:g}; if that is the largest possible, the "
-                f"verdict is {found.if_declared}.{self._alike}"
-            )
-        if self._no_support:
-            return (
-                "Next: explore over the rules' own decisions (explore with over='rules', outrule "
-                "decide --explore SHARE --explore-over rules), and certify on that log."
-            )
-        return f"Next: {self._wanted}."
-
-    @property
-    def _wanted(self) -> str:
-        """What would decide an inconclusive verdict."""
-        found, enough = self.certificate, round_up(-self.certificate.lowest)
-        accept = f"accept a margin of {self._amount(enough)}"
-        # No margin makes up for being worse than plain or isotonic.
-        gains = found.improvement.upper, found.approximate["improvement"].upper
-        worse = min(gains) < 0 or min(rival.difference.mean for rival in found.rivals[1:]) < 0
-        helps = enough > found.margin and not worse
-        if found.more is not None:
-            words = f"{_about(found.more, found.unit)} would decide it"
-            return f"{words}, or {accept}" if helps else words
-        words = f"collect more {plural(found.unit)}; how many would decide it "
-        words += "cannot be said from these"
-        return f"{words}. To pass on these, {accept}" if helps else words
-
-    @property
-    def _alike(self) -> str:
-        """Another way out where sizes of clusters vary."""
-        unit = self.certificate.unit
-        if unit == self.instance:
-            return ""
-        return f" Or let every {unit} count the same: weights of 1 / size, and max_weight 1."
+        return self._advice.next_step
 
     @property
     def _added(self) -> str:
@@ -437,7 +325,7 @@ class Answer:
         ]
         return "\n".join(lines)
 
-    def _amount(self, number: float, digits: int = 4) -> str:
+    def amount(self, number: float, digits: int = 4) -> str:
         """So much per instance."""
         value, figure = self.certificate.value, f"{number:.{digits}g}"
         return f"{value.amount(figure)} per {self.instance}" if value.noun else figure
@@ -452,62 +340,6 @@ class Answer:
         return "the rule" if n == 1 else f"every one of the {n:,} rules"
 
     @property
-    def _size(self) -> str:
+    def size(self) -> str:
         unit = self.certificate.unit
         return "weight of one" if unit == "instance" else f"size (or total weight) of one {unit}"
-
-    @property
-    def _better(self) -> str:
-        """Who is better, where the verdict is fail."""
-        found = self.certificate
-        failed = [name for name, verdict in found.verdicts.items() if verdict == "fail"]
-        parts = []
-        if "rules" in failed:
-            parts.append(f"{self._worst_rule} is better by more than {self._amount(found.margin)}")
-        if words := [RIVALS[name] for name in failed if name in ("plain", "isotonic")]:
-            parts.append(f"{listed(words)} {'is' if len(words) == 1 else 'are'} better")
-        if "segments" in failed:
-            parts.append(f"in {self._named('fail')} {self._better_inside} is better")
-        return ", and ".join(parts)
-
-    @property
-    def _only_segments_fail(self) -> bool:
-        verdicts = self.certificate.verdicts
-        return [name for name, verdict in verdicts.items() if verdict == "fail"] == ["segments"]
-
-    @property
-    def _better_inside(self) -> str:
-        """Who is better in the worst segment that fails."""
-        failed = [one for one in self.certificate.segments if one.verdict == "fail"]
-        if not failed:
-            return "some rival"
-        return f"'{self.name(min(failed, key=lambda one: one.gap).best_rival)}'"
-
-    @property
-    def _worst_rule(self) -> str:
-        """The rule that is furthest ahead; unnamed if only all of them together are."""
-        failed = [rule for rule in self.certificate.rules if rule.verdict == "fail"]
-        if not failed:
-            return "the rule" if len(self.certificate.rules) == 1 else "some rule"
-        first = min(failed, key=lambda rule: rule.difference.mean)
-        return f"the rule '{self.name(first.name)}'"
-
-    @property
-    def _leader(self) -> str:
-        """What to go on with, where the verdict is fail."""
-        found = self.certificate
-        ahead = {rival.name: rival.difference.mean for rival in found.rivals}
-        ahead["rules"] = min(rule.difference.mean for rule in found.rules)
-        failed = [name for name in ahead if found.verdicts[name] == "fail"]
-        first = min(failed, key=ahead.__getitem__)
-        if first != "rules":
-            return RIVALS[first]
-        return "the rules" if self._worst_rule == "some rule" else self._worst_rule
-
-
-def _about(number: int, unit: str) -> str:
-    """About so many more, rounded up to two digits."""
-    digits = max(0, len(str(number)) - 2)
-    rounded = -(-number // 10**digits) * 10**digits
-    figure, noun = count(rounded, unit).split(" ", 1)
-    return f"about {figure} more {noun}"

@@ -12,7 +12,7 @@ from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names
-from outrule.proof.answer import RIVALS
+from outrule.proof.advice import RIVALS
 from outrule.proof.confidence import Estimate, Observations, Range, Sides, student
 from outrule.proof.judging import Judge, Versus
 from outrule.proof.numbers import Numbers
@@ -36,6 +36,7 @@ from outrule.rules.rules import Rule
 from outrule.types import Floats
 
 TOGETHER = 8  # rules whose decisions are held expanded
+Intervals = tuple[Estimate, Estimate]  # valid, and approximate
 
 
 class Evaluation:
@@ -75,7 +76,7 @@ class Evaluation:
         self.whole = Judge(self.observations, apart, bet_apart, *levels)
         self.segments = segment_judges(found, instances, self.whole, max_weight, earlier)
 
-    def value(self, picks: Any) -> tuple[Estimate, Estimate]:
+    def value(self, picks: Any) -> Intervals:
         """Valid and approximate intervals of the value of decisions."""
         worth: Floats | Sides = self.total("outcome", picks)
         ends = self.ends
@@ -97,7 +98,7 @@ class Evaluation:
         whole = self.whole.versus(name, theirs, gain, tolerated)
         if self.log is not None:
             ours, marks = self.instances.mark(self.calibrated), self.instances.mark(picks)
-            support = self.log.support(shown_name(name), ours, marks, self.observations)
+            support = self.log.support(RIVALS.get(name, name), ours, marks, self.observations)
             whole = whole._replace(unsupported=support)
         inside = [judge.versus(name, theirs, gain, tolerated) for judge in self.segments]
         return [whole, *inside]
@@ -136,23 +137,58 @@ class Evaluation:
         versus = self.versus(name, picks, self.margin)
         return versus, self.violation(name, picks, picks), picks
 
-    def certificate(self) -> Certificate:
-        model, observations = self.model, self.observations
+    def judge_all(self) -> tuple[list[list[Versus]], list[ViolationResult], Intervals]:
+        """Rivals, each on the whole and in segments; violations; the value of the best rule."""
         table, violations = [], []
         best = (Estimate(0, 0, 0), Estimate(0, 0, 0))
         for number, (rows, violation, picks) in enumerate(self.judged_rules()):
             table.append(rows)
             violations.append(violation)
-            if number == model.best_rule:
+            if number == self.model.best_rule:  # its decisions are not held any longer
                 best = self.value(picks)
         violations.append(self.violation("optimiser", self.plain, self.calibrated))
         table.append(self.versus("plain", self.plain, 0.0))
         table.append(self.versus("isotonic", self.numbers.isotonic, 0.0))
+        return table, violations, best
+
+    def certificate(self) -> Certificate:
+        model, observations = self.model, self.observations
+        table, violations, best = self.judge_all()
         every, *inside = ([rows[i] for rows in table] for i in range(1 + len(self.segments)))
-        judged, others = every[:-2], every[-2:]
-        groups = {"rules": judged, "plain": others[:1], "isotonic": others[1:]}
+        return Certificate(
+            **self.conclusion(every, inside),
+            **self.values(every, best),
+            **self.feedback(every),
+            epsilon=model.epsilon,
+            confidence=self.confidence,
+            margin=self.margin,
+            n_instances=len(self.instances),
+            n_observations=observations.n,
+            unit=unit_of(model, self.instances),
+            value=model.settings.value,
+            max_weight=self.max_weight,
+            heaviest=float(observations.total.max()),
+            squared_error_before=observations.mean(self.numbers.squares("before")),
+            squared_error_after=observations.mean(self.numbers.squares("after")),
+            promise_before=self.promise("before", self.plain),
+            promise_after=self.promise("after", self.calibrated),
+            rules=tuple(row.result for row in every[:-2]),
+            rivals=tuple(row.result for row in every[-2:]),
+            violations=tuple(violations),
+            earlier=self.earlier,
+            notes=(),
+            data=self.numbers.fingerprint,
+            model=fingerprint(model),
+            library=outrule.__version__,
+            format=FORMAT,
+            segmented=said(self.found),
+        )
+
+    def conclusion(self, every: list[Versus], inside: list[list[Versus]]) -> dict[str, Any]:
+        """The verdicts, the rivals they hang on, and what would decide an open one."""
+        observations, names = self.observations, names_of_rivals(self.model)
+        groups = {"rules": every[:-2], "plain": every[-2:-1], "isotonic": every[-1:]}
         verdicts = {kind: self.whole.verdict(rivals) for kind, rivals in groups.items()}
-        names = [name_of_rival(number, model) for number in range(len(every))]
         segments, in_segments = segment_results(
             self.segments, inside, names, declared=observations.declared
         )
@@ -165,65 +201,43 @@ class Evaluation:
         wanting = list(every)
         for one, rows in zip(self.segments, inside, strict=True):
             wanting += on_the_whole(rows, one.judge.observations.n, observations.n)
-        rules = [row.result for row in judged]
-        results = [row.result for row in every]
-        closest = min(results, key=lambda result: result.lower)
-        near = min(every, key=lambda row: row.result.difference.mean)
-        values = {
+        headline, lower = weakest(verdicts.values()), [row.result.lower for row in every]
+        return {
+            "verdict": headline,
+            "verdicts": verdicts,
+            "if_declared": if_declared,
+            "needed": None if if_declared is not None else needed(wanting, headline),
+            "gap_lower": min(lower),
+            "closest_rival": names[lower.index(min(lower))],
+            "closest_rule": names[lower.index(min(lower[:-2]))],
+            "segments": segments,
+        }
+
+    def values(self, every: list[Versus], best: Intervals) -> dict[str, Any]:
+        """The gap, the improvement and the values, by betting and approximately."""
+        found = {
             "plain": self.value(self.plain),
             "calibrated": self.value(self.calibrated),
             "isotonic": self.value(self.numbers.isotonic),
             "best_rule": best,
         }
-        oracle = self.value(self.numbers.oracle()) if self.log is None else None
-        shown = values if oracle is None else values | {"oracle": oracle}
-        bounds: dict[str, Any] = {"oracle": None} | {name: one[0] for name, one in shown.items()}
-        gain = observations.bets(self.gain(self.plain), self.whole.bet_apart)
+        if self.log is None:
+            found["oracle"] = self.value(self.numbers.oracle())
+        near = min(every, key=lambda row: row.result.difference.mean)
         lowest = min(row.approximate.lower for row in every)
-        headline = weakest(verdicts.values())
-        return Certificate(
-            verdict=headline,
-            verdicts=verdicts,
-            if_declared=if_declared,
-            epsilon=model.epsilon,
-            confidence=self.confidence,
-            margin=self.margin,
-            gap=near.result.difference.mean,
-            gap_lower=closest.lower,
-            closest_rival=names[results.index(closest)],
-            closest_rule=min(rules, key=lambda result: result.lower).name,
-            needed=None if if_declared is not None else needed(wanting, headline),
-            n_instances=len(self.instances),
-            n_observations=observations.n,
-            unit=unit_of(model, self.instances),
-            value=model.settings.value,
-            max_weight=self.max_weight,
-            heaviest=float(observations.total.max()),
-            improvement=gain.interval(self.delta / 2),
-            **bounds,
-            best_rule_name=model.rules[model.best_rule].name,
-            approximate={
+        gain = self.observations.bets(self.gain(self.plain), self.whole.bet_apart)
+        return {
+            "gap": near.result.difference.mean,
+            "improvement": gain.interval(self.delta / 2),
+            "oracle": None,
+            **{name: valid for name, (valid, _) in found.items()},
+            "best_rule_name": self.model.rules[self.model.best_rule].name,
+            "approximate": {
                 "gap": near.approximate._replace(lower=lowest),
-                "improvement": others[0].approximate,
-                **{name: approximate for name, (_, approximate) in shown.items()},
+                "improvement": every[-2].approximate,
+                **{name: approximate for name, (_, approximate) in found.items()},
             },
-            squared_error_before=observations.mean(self.numbers.squares("before")),
-            squared_error_after=observations.mean(self.numbers.squares("after")),
-            promise_before=self.promise("before", self.plain),
-            promise_after=self.promise("after", self.calibrated),
-            rules=tuple(rules),
-            rivals=tuple(row.result for row in others),
-            violations=tuple(violations),
-            earlier=self.earlier,
-            notes=(),
-            data=self.numbers.fingerprint,
-            model=fingerprint(model),
-            library=outrule.__version__,
-            format=FORMAT,
-            **self.feedback(every),
-            segmented=said(self.found),
-            segments=segments,
-        )
+        }
 
     def feedback(self, rivals: list[Versus]) -> dict[str, Any]:
         """What a log of chosen items could show."""
@@ -251,12 +265,6 @@ def unit_of(model: Model, instances: Instances) -> str:
     return word if word.isalpha() and word.islower() else "cluster"
 
 
-def shown_name(rival: str) -> str:
-    """The name of a rule, or what plain and isotonic are called."""
-    return RIVALS.get(rival, rival)
-
-
-def name_of_rival(number: int, model: Model) -> str:
-    """The name of a rule, or what plain and isotonic are called."""
-    names = [rule.name for rule in model.rules]
-    return [*names, RIVALS["plain"], RIVALS["isotonic"]][number]
+def names_of_rivals(model: Model) -> list[str]:
+    """The names of the rules, and what plain and isotonic are called."""
+    return [*(rule.name for rule in model.rules), RIVALS["plain"], RIVALS["isotonic"]]

@@ -10,23 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from outrule.data.instances import Instances
 from outrule.model.model import Model
 from outrule.proof.confidence import Estimate
+from outrule.proof.recount_bets import Game, Observed, Sums, hashed, ranks, unit_of_rounding
 from outrule.proof.statement import Certificate, RivalResult, Support
 from outrule.types import Booleans, Floats, Integers
-
-
-class Sums(NamedTuple):
-    """Sums of outcomes, or of estimates: for bounds from below, for the mean, and from above."""
-
-    low: Floats
-    middle: Floats
-    high: Floats
 
 
 class Recount:
@@ -48,7 +41,7 @@ class Recount:
         self.outcome = self.columns.middle
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
         looks = [look.n_instances for look in certificate.earlier]
-        self._put_in_order(_ranks(instances), weight, looks)
+        planned = self._put_in_order(ranks(instances), weight, looks)
         self.of_weight = weight
         self.weight = self.per_observation(np.ones(len(instances)))
         heaviest = float(self.weight.max())
@@ -59,9 +52,13 @@ class Recount:
             self.largest = max(certificate.max_weight, heaviest)
         equal = instances.cluster is None and bool(np.all(self.weight == heaviest))
         self.declared = certificate.max_weight is not None or equal
+        self.stakes = Observed(self.weight, self.largest, planned, self.logged)
 
-    def _put_in_order(self, cluster: Integers, weight: Floats, looks: list[int]) -> None:
-        """Number the observations look by look, and inside each by the hash of their rank."""
+    def _put_in_order(self, cluster: Integers, weight: Floats, looks: list[int]) -> Integers:
+        """Number the observations look by look, and inside each by the hash of their rank.
+
+        Returns how many there are up to the look of each.
+        """
         if not all(a < b for a, b in pairwise([0, *looks, len(cluster)])):
             raise ValueError(f"earlier: {looks} of {len(cluster)} instances")
         look_of = np.searchsorted(looks, np.arange(len(cluster)), side="right")
@@ -76,7 +73,7 @@ class Recount:
             self.counts.append(len(place))
         self.n = len(place)
         self.of_instance = np.array([place.get(name, self.n) for name in cluster.tolist()])
-        self.planned = np.array([min(c for c in self.counts if c > i) for i in range(self.n)])
+        return np.array([min(c for c in self.counts if c > i) for i in range(self.n)])
 
     def _set_ranges(self, model: Model, instances: Instances) -> None:
         """Of values and differences; those of the bets are wider where outcomes are estimates."""
@@ -193,7 +190,7 @@ class Recount:
     def lower(
         self, observed: Floats, low: float, high: float, delta: float, claimed: float
     ) -> float:
-        game = _Game(self, observed, low, high, delta)
+        game = Game(self.stakes, observed, low, high, delta)
         s, slack = (claimed - low) / (high - low), 0.4e-9 * self.unit / (high - low)
         below = s - slack <= 0 or game.wins(s - slack)
         if s >= -slack and below and not game.wins(max(s, 0.0) + slack):
@@ -256,12 +253,12 @@ class Recount:
         slack, rows, late = 0.4e-9 * self.unit / (2 * one), [], []
         for marks, most in zip(theirs, tolerated, strict=True):
             observed = self.difference(ours, marks)
-            game, lower = _Game(self, observed.low, -one, one, self.delta), math.inf
+            game, lower = Game(self.stakes, observed.low, -one, one, self.delta), math.inf
             passes = self.margin >= one or game.wins((one - self.margin) / (2 * one))
             if claimed is None or not game.wins((claimed + one) / (2 * one) + slack):
                 hint = math.nan if claimed is None else claimed
                 lower = self.lower(observed.low, *self.bet_apart, self.delta, hint)
-            backing = _Game(self, observed.low, -one, one, self.delta / n_segments)
+            backing = Game(self.stakes, observed.low, -one, one, self.delta / n_segments)
             level = max(one - self.margin, 0.0) / (2 * one)
             row = self._judged(observed, passes, most, n_segments)
             rows.append({**row, "lower": lower, "backing": backing.stopped(level)})
@@ -277,10 +274,10 @@ class Recount:
         """The verdict against one rival, and what it rests on."""
         delta, shared, one = self.delta, self.delta / self.shares, self.bet_apart[1]
         mean, near = self.mean(observed.middle), self.student(observed.middle, *self.apart, delta)
-        against = _Game(self, -observed.high, -one, one, shared)
+        against = Game(self.stakes, -observed.high, -one, one, shared)
         evidence = against.stopped((tolerated + one) / (2 * one))
         veto = delta / n_segments
-        half = _Game(self, -observed.high, -one, one, veto / 2)
+        half = Game(self.stakes, -observed.high, -one, one, veto / 2)
         upper = self.student(observed.middle, *self.apart, veto)[2]
         worse = tolerated == 0 and (upper < 0 or half.wins(0.5))
         verdict = "pass" if passes and not worse else "inconclusive"
@@ -348,68 +345,3 @@ class Recount:
             if n > 2**power and not short(n - 2**power):
                 n -= 2**power
         return n
-
-
-class _Game:
-    """Bets that the mean of bounded observations is larger than some number."""
-
-    def __init__(self, data: Recount, observed: Floats, low: float, high: float, delta: float):
-        self.goal, most = math.log(1 / delta), data.largest
-        self.w = data.weight / most
-        self.d = np.maximum(observed / most - low * self.w, 0) / (high - low)
-        if not data.logged:
-            self.d = np.minimum(self.d, self.w)
-        seen = np.arange(len(self.d))
-        d, w, dd, dw, ww = (
-            np.append(0.0, np.cumsum(part)[:-1])
-            for part in (self.d, self.w, self.d**2, self.d * self.w, self.w**2)
-        )
-        w[0] = ww[0] = 1.0  # before the first bet: a variance of one quarter
-        ratio = d / w
-        squares = np.maximum(dd - 2 * ratio * dw + ratio**2 * ww, 0.0)
-        squares[0] = 0.0
-        prior = np.maximum(ww / np.maximum(seen, 1) / 4, 1e-300)  # squares of tiny weights vanish
-        variance = (prior + squares) / (seen + 1)
-        self.stake = np.sqrt(2 * self.goal / data.planned / variance)
-
-    def path(self, s: float) -> Floats:
-        """The logarithm of the capital after every bet against "at most s"."""
-        stake = np.minimum(self.stake, 0.9 / s)
-        return np.asarray(np.cumsum(np.log1p(stake * (self.d - s * self.w))))
-
-    def wins(self, s: float) -> bool:
-        """Whether the capital ever reaches its goal; NaN never wins."""
-        return 0 < s < 1 and bool(self.path(s).max() >= self.goal)
-
-    def stopped(self, s: float) -> float:
-        """The capital as a share of its goal, stopped there."""
-        path = self.path(min(s, 1.0))
-        return 1.0 if path.max() >= self.goal else math.exp(path[-1] - self.goal)
-
-
-def unit_of_rounding(low: float, high: float) -> float:
-    """The width of the value range, and more where it is far from zero: sums lose digits there."""
-    return high - low + 1e-4 * max(abs(low), abs(high))
-
-
-def _ranks(instances: Instances) -> Integers:
-    """The observation of every instance, in the order of the names where a table has them."""
-    names = getattr(instances.origin, "names", None)
-    if names is None:
-        given = instances.cluster
-        return np.arange(len(instances)) if given is None else given
-    labels = instances.origin.labels.to_list()  # type: ignore[attr-defined]
-    if names.cluster is not None:
-        column = instances.origin.frame[str(names.cluster)].to_list()  # type: ignore[attr-defined]
-        labels = [column[flat] for flat in instances.offsets[:-1]]
-    ordered = sorted(set(labels), key=lambda label: (label != label, label))
-    rank = {label: number for number, label in enumerate(ordered)}
-    return np.array([rank[label] for label in labels])
-
-
-def hashed(number: int) -> int:
-    """The splitmix64 hash, in Python's integers."""
-    z = (number + 1) * 0x9E3779B97F4A7C15 % 2**64
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
-    return z ^ z >> 31

@@ -12,7 +12,7 @@ from outrule.data.instances import Instances
 from outrule.errors import DataError
 from outrule.model.model import Model
 from outrule.proof.novelty import Counts, Groups, as_text, facts_of, is_group, notes_of, refuse
-from outrule.proof.recount import hashed
+from outrule.proof.recount_bets import hashed
 from outrule.types import Floats
 
 

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import outrule
 from outrule import files
 from outrule.calibration.rivals import RIVALS
 from outrule.data.segments import segment_name
-from outrule.model.documents import LARGEST_SHOWN, STRICT, damaged, read_document, seal
+from outrule.model.documents import LARGEST_SHOWN, Strict, damaged, read_document, seal
 from outrule.model.value import Value
 from outrule.proof.answer import Answer
 from outrule.proof.confidence import Estimate
@@ -23,15 +23,17 @@ LEAST_CONFIDENCE = 1e-9  # with hardly less, one minus it is one
 Verdict = Literal["pass", "inconclusive", "fail"]
 
 
+class CertificateError(ValueError):
+    """A certificate says something that the data and the model do not."""
+
+
 @dataclass(frozen=True)
-class RivalResult:
+class RivalResult(Strict):
     """A rival against the calibrated optimiser, whose value minus the rival's is the difference.
 
     The bounds of ``difference`` are shared over all rivals: all lower ones hold at once, and all
     upper ones. ``lower`` is the bound for this rival alone, on which ``pass`` rests.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     name: str
     value: float
@@ -41,10 +43,8 @@ class RivalResult:
 
 
 @dataclass(frozen=True)
-class ViolationResult:
+class ViolationResult(Strict):
     """The violation of one test, on the original predictions and on the calibrated ones."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     test: str
     before: Estimate
@@ -52,20 +52,16 @@ class ViolationResult:
 
 
 @dataclass(frozen=True)
-class Promise:
+class Promise(Strict):
     """What the optimiser's decisions were predicted to be worth, and what they were worth."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     predicted: float
     realised: float
 
 
 @dataclass(frozen=True)
-class Look:
+class Look(Strict):
     """An earlier certificate that this one continues: how much data it covered, and which."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     n_instances: int
     n_observations: int
@@ -73,14 +69,12 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Support:
+class Support(Strict):
     """What a log could never show, of the items by which our decisions and a rival's differ.
 
     ``share`` is how many such items there are per instance. They get their worst outcome in the
     bounds, which can cost up to ``worst`` per instance. ``items`` are the most frequent ones.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     rival: str
     share: float
@@ -89,10 +83,8 @@ class Support:
 
 
 @dataclass(frozen=True)
-class SegmentedBy:
+class SegmentedBy(Strict):
     """By which columns the verdict was asked for, and what was too small for a segment."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     by: tuple[tuple[str, ...], ...]
     min_share: float
@@ -101,7 +93,7 @@ class SegmentedBy:
 
 
 @dataclass(frozen=True)
-class SegmentResult:
+class SegmentResult(Strict):
     """What the data say inside one segment; ``value`` is None for small values, pooled.
 
     ``gap`` is the difference to ``best_rival``, the best of all rivals in this segment.
@@ -111,8 +103,6 @@ class SegmentResult:
     the list. ``needed`` counts observations of the segment. ``differences`` are those to the rules,
     to plain and to isotonic.
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     columns: tuple[str, ...]
     value: tuple[str | None, ...] | None
@@ -139,7 +129,7 @@ class SegmentResult:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Strict):
     """What held-out data say of a model; all values per instance, in the caller's units.
 
     Attributes
@@ -182,8 +172,6 @@ class Certificate:
     unsupported : Support; what the log could never show, for the rival with the most of it
     segmented, segments : what was asked for, and one result for every segment
     """
-
-    __pydantic_config__: ClassVar = STRICT
 
     verdict: Verdict
     verdicts: dict[str, Verdict]

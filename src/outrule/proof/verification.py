@@ -1,8 +1,8 @@
 """Verification: recomputes every number of a certificate through independent code.
 
 Nothing here uses the audit, the patches, the kernels' sums or the confidence bounds of the rest of
-the package: decisions are boolean masks, replay is one line of NumPy per patch, and every number of
-the certificate is computed anew and compared.
+the package: decisions are computed again (`replay`), and so is every number of the certificate
+(`recount`), which is compared.
 """
 
 from __future__ import annotations
@@ -10,29 +10,23 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule.data.instances import Instances
-from outrule.data.segments import values_of
 from outrule.errors import DataError
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, model_of
-from outrule.problems.contract import Layout
 from outrule.proof.continuation import first_part, largest_decision
-from outrule.proof.recount import Recount, unit_of_rounding
+from outrule.proof.recount import Recount
+from outrule.proof.recount_bets import unit_of_rounding
 from outrule.proof.recount_notes import recount_notes
+from outrule.proof.replay import Decisions, decide_again
 from outrule.proof.segment_recount import SegmentRecount, groups_of, last_or_first, near_claim
-from outrule.proof.statement import FORMAT, Certificate, RivalResult
-from outrule.rules.rules import Rule
+from outrule.proof.statement import FORMAT, Certificate, CertificateError, RivalResult
 from outrule.types import Booleans, Floats
-
-
-class CertificateError(ValueError):
-    """A certificate says something that the data and the model do not."""
 
 
 def verify(
@@ -86,22 +80,10 @@ def _compare(claimed: Any, derived: Any, path: str, tolerance: float) -> None:
         raise CertificateError(f"{path}: the certificate says {theirs}, the data {ours}.")
 
 
-@dataclass(frozen=True, eq=False)
-class _Decisions:
-    """Calibrated predictions, and as marks what everyone decides."""
-
-    after: Floats
-    rules: list[Booleans]
-    plain: Booleans
-    calibrated: Booleans
-    isotonic: Booleans
-    oracle: Booleans | None  # unknown where not all outcomes are
-
-
 def _derive(model: Model, instances: Instances, certificate: Certificate) -> dict[str, Any]:
     """Every entry of the certificate but the fingerprint of the model."""
     instances.require_observed("verify")
-    decided = _decide_again(model, instances)
+    decided = decide_again(model, instances)
     try:
         groups, note = groups_of(instances, certificate)
         shares = (len(model.rules) + 2) * (1 + len(groups))
@@ -155,31 +137,14 @@ def _rival_names(model: Model) -> list[str]:
     return [*names, "the plain optimiser on the original predictions", "isotonic regression"]
 
 
-def _named(model: Model, decided: _Decisions) -> dict[str, Booleans]:
+def _named(model: Model, decided: Decisions) -> dict[str, Booleans]:
     """The decisions of all rivals by the names that a certificate shows."""
     marks = [*decided.rules, decided.plain, decided.isotonic]
     return dict(zip(_rival_names(model), marks, strict=True))
 
 
-def _decide_again(model: Model, instances: Instances) -> _Decisions:
-    layout = model.problem.lay(instances)
-    tests = [_decisions(model, test, instances, layout) for test in model.tests]
-    after = _replayed(model, instances, tests, layout)
-    smoothed = model.isotonic.apply(instances, layout.per_item.get("frozen"))
-    optima = [
-        _optimum(model, instances, weights, layout)
-        for weights in (instances.prediction, after, smoothed)
-    ]
-    plain, calibrated, isotonic = optima
-    oracle = None
-    if instances.propensity is None and instances.outcome is not None:
-        oracle = _optimum(model, instances, instances.outcome, layout)
-    rules = tests[: len(model.rules)]
-    return _Decisions(after, rules, plain, calibrated, isotonic, oracle)
-
-
 def _rivals(
-    model: Model, data: Recount, decided: _Decisions, certificate: Certificate
+    model: Model, data: Recount, decided: Decisions, certificate: Certificate
 ) -> list[dict[str, Any]]:
     """All that is said of every rule, of plain and of isotonic."""
     n = len(decided.rules)
@@ -247,7 +212,7 @@ def _closest(
 def _values(
     model: Model,
     data: Recount,
-    decided: _Decisions,
+    decided: Decisions,
     rivals: list[dict[str, Any]],
     certificate: Certificate,
 ) -> dict[str, Any]:
@@ -279,7 +244,7 @@ def _values(
 
 
 def _violations(
-    model: Model, instances: Instances, data: Recount, decided: _Decisions
+    model: Model, instances: Instances, data: Recount, decided: Decisions
 ) -> list[dict[str, Any]]:
     """The violation of every test before and after."""
     low, high = instances.value_range
@@ -333,72 +298,3 @@ def _unit(model: Model, instances: Instances) -> str:
         return "instance"
     word = str(getattr(getattr(instances.origin, "names", None), "cluster", ""))
     return word if word.isalpha() and word == word.lower() else "cluster"
-
-
-def _decisions(model: Model, rule: Rule, instances: Instances, layout: Layout) -> Booleans:
-    marks = instances.mark(rule.decide(instances, model.problem, layout))
-    if not model.problem.feasible(marks, layout).all():
-        raise CertificateError(f"rule {rule.name!r} takes an infeasible decision.")
-    return marks
-
-
-def _optimum(model: Model, instances: Instances, weights: Floats, layout: Layout) -> Booleans:
-    return instances.mark(model.problem.pick(weights, layout))
-
-
-def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout: Layout) -> Floats:
-    """All patches, one line of NumPy each."""
-    low, high = instances.value_range
-    frozen = layout.per_item.get("frozen")
-
-    def project(p: Floats) -> Floats:
-        return np.clip(p, low, high) if frozen is None else _on_simplex(p, instances, frozen)
-
-    def moved(p: Floats, test: int) -> Booleans:
-        marks = _optimum(model, instances, p, layout) if test == -1 else tests[test]
-        return marks if frozen is None else marks & ~frozen
-
-    starts = []
-    for member in model.members:
-        p = instances.prediction if instances.start is None else instances.start
-        if member.start is not None:
-            p = member.start.apply(instances, frozen)
-        p = project(p)
-        for test, x, y in member.patches:
-            p = project(np.where(moved(p, test), np.interp(p, x, y), p))
-        starts.append(p)
-    p = project(np.mean(starts, axis=0) if starts else model.start_of(instances))
-    inside = _inside(model, instances)
-    for patch in model.patches:
-        marks = moved(p, patch.test)
-        marks = marks if patch.segment < 0 else marks & inside[patch.segment]
-        p = project(p + patch.step * marks)
-    return p
-
-
-def _inside(model: Model, instances: Instances) -> list[Booleans]:
-    """The items of every segment of the model: of its value, or of no other."""
-    if model.segmentation is None:
-        return []
-    marks = []
-    for columns, value, *_ in model.segmentation.segments:
-        number, values = values_of(instances, columns)
-        named = {s.value for s in model.segmentation.segments if s.columns == columns}
-        good = [one == value if value is not None else one not in named for one in values]
-        marks.append(np.array(good)[number][instances.instance])
-    return marks
-
-
-def _on_simplex(p: Floats, instances: Instances, frozen: Booleans) -> Floats:
-    """The nearest point of the simplex, by bisection on the shift that makes the sum one."""
-    of = instances.instance
-    p = np.where(frozen, np.nan, p)
-    shift_high = np.fmax.reduceat(p, instances.offsets[:-1])
-    shift_low = shift_high - 1.0
-    for _ in range(100):
-        shift = (shift_low + shift_high) / 2
-        total = np.bincount(of, weights=np.nan_to_num(np.maximum(p - shift[of], 0.0)))
-        shift_low = np.where(total > 1, shift, shift_low)
-        shift_high = np.where(total > 1, shift_high, shift)
-    moved = np.clip(p - ((shift_low + shift_high) / 2)[of], 0.0, 1.0)
-    return np.where(frozen, instances.prediction, moved)

@@ -1,6 +1,6 @@
 """The first screen: deploy or not, against whom, how much it is worth, and what to do next."""
 
-from outrule.proof.answer import RIVALS
+from outrule.proof.advice import RIVALS
 from outrule.reporting.charts import PER_CENT
 from outrule.reporting.markup import Facts, terms, text, tile
 from outrule.words import count

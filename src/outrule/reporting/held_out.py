@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from outrule.model.value import Value
-from outrule.proof.answer import RIVALS
+from outrule.proof.advice import RIVALS
 from outrule.reporting.charts import PER_CENT, Scale, chart, level, path
 from outrule.reporting.markup import Facts, figures, legend, section, text, value_title
 from outrule.reporting.tables import FOLDED, Column, picture, table

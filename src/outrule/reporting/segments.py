@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrule.proof.answer import RIVALS, Answer
+from outrule.proof.advice import RIVALS
+from outrule.proof.answer import Answer
 from outrule.proof.statement import Certificate
 from outrule.reporting.charts import Scale
 from outrule.reporting.markup import Facts, figures, legend, section, text

@@ -17,7 +17,7 @@ from outrule.errors import DataError, check_number
 from outrule.model.codec import fingerprint
 from outrule.model.documents import damaged
 from outrule.model.model import Model, model_of
-from outrule.proof.evaluation import name_of_rival, unit_of
+from outrule.proof.evaluation import names_of_rivals, unit_of
 from outrule.types import Floats
 from outrule.watching.claims import SIDES, Terms, add_up, first_terms
 from outrule.watching.counting import add_batch, status_of
@@ -182,7 +182,7 @@ class Watch:
     @property
     def rivals(self) -> list[str]:
         """The names of all that decisions are compared with."""
-        return [name_of_rival(number, self.model) for number in range(len(self.model.rules) + 2)]
+        return names_of_rivals(self.model)
 
     def _read(
         self, predictions: Any, outcomes: Any, available: Any, sample_weight: Any

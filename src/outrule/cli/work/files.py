@@ -1,116 +1,51 @@
-"""The files of a command: outputs are checked before the work, models and tables are opened."""
+"""The files of a command: models and tables are opened."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
+import numpy as np
+import polars as pl
 
+from outrule.calibration.piecewise import POOLED
+from outrule.cli.options import Unseen, check_output
 from outrule.cli.talking import printable, say
-from outrule.errors import DataError
-from outrule.files import (
-    STANDARD,
-    check_named,
-    follow_links,
-    is_address,
-    is_special,
-    open_output,
+from outrule.data.addresses import Place
+from outrule.data.instances import Instances
+from outrule.data.nesting import inner_type, is_nested
+from outrule.data.origin import ColumnNames
+from outrule.data.table_files import (
+    TableFile,
+    open_table,
+    parquet_schema,
+    read_columns,
+    stack,
+    table_kind,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from outrule import Instances
-    from outrule.data.addresses import Place
-    from outrule.data.origin import ColumnNames
-    from outrule.data.table_files import TableFile
-    from outrule.model.model import Model
-    from outrule.types import Integers
-
+from outrule.data.tables import without
+from outrule.errors import DataError
+from outrule.files import STANDARD, is_address, is_special
+from outrule.model.codec import FunctionNeededError, load_model
+from outrule.model.documents import read_key
+from outrule.model.model import Model, unseen_words
+from outrule.rules.rules import Fixed, Multiplier
+from outrule.types import Integers
 
 PROPENSITY = "propensity"  # the column that `outrule decide --explore` adds
 
 
-class Unseen(StrEnum):
-    KEEP, ERROR = "keep", "error"
-
-
-UNSEEN = Annotated[
-    Unseen,
-    typer.Option(help="Items that training did not have: keep them with a warning, or stop."),
-]
-MODEL = Annotated[str, typer.Argument(help="A model file that `outrule fit` wrote.")]
-KEY = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Secret key: files read must be signed with it."),
-]
-SCRATCH = Annotated[
-    str | None, typer.Option(metavar="FOLDER", help="Of a folder: where there is much room.")
-]
-
-
-def check_output(
-    output: str | None,
-    inputs: Sequence[str | None],
-    *,
-    as_json: bool = False,
-    is_table: bool = False,
-    option: str = "-o",
-) -> None:
-    """Raise an error for a path that cannot be written, or that is one of the inputs."""
-    for given in (output, *inputs):
-        check_named(given)
-    if output == STANDARD and as_json:
-        raise DataError("--json and '-o -' both write to standard output: choose one.")
-    if output == STANDARD and sys.stdout is None:
-        raise DataError("standard output is closed: name a file with -o.")
-    if STANDARD in inputs and sys.stdin is None:
-        raise DataError("standard input is closed: name a file.")
-    if output is None or output == STANDARD or is_special(output):
-        return
-    if is_address(output):
-        if not is_table:
-            raise DataError(f"{output} is an address, where only tables are written: name a file.")
-        return
-    path = Path(output)
-    if path.is_dir():
-        raise DataError(f"{output} is a folder: name a file inside it.")
-    if not (folder := follow_links(path).parent).is_dir():
-        raise DataError(f"the folder {folder} does not exist: create it first.")
-    for given in inputs:
-        if given in (None, STANDARD) or not (path.exists() and Path(given).exists()):
-            continue
-        if path.samefile(given):
-            words = f"choose another name for {option}"
-            raise DataError(f"{output} is an input of this command: {words}.")
-    if is_table:
-        from outrule.data.table_files import table_kind
-
+def check_table(output: str, inputs: Sequence[str | None]) -> None:
+    """Raise an error for a table that cannot be written, or whose format is not known."""
+    check_output(output, inputs, is_table=True)
+    if output != STANDARD and not is_special(output) and not is_address(output):
         table_kind(output)
-
-
-def finish(text: str, output: str | None, shown: str, *, as_json: bool, then: str = "") -> None:
-    """Write the result of a command, if there is an output, and print what it shows."""
-    if output is not None:
-        with open_output(output) as file:
-            file.write(text.removesuffix("\n").encode() + b"\n")
-    if shown:
-        say(shown, err=output == STANDARD)
-    if not as_json and output not in (None, STANDARD):
-        say(f"wrote {output}{then}")
 
 
 def open_key(path: str | None) -> bytes | None:
     """The bytes of a key file, if there is one."""
-    from outrule.model.documents import read_key
-
     return None if path is None else read_key(path)
 
 
@@ -131,9 +66,6 @@ class Opened:
         original: bool = False,
     ) -> Instances:
         """The instances of some rows; ``original``: for a decision by their predictions alone."""
-        from outrule.data.instances import Instances
-        from outrule.model.model import unseen_words
-
         frame = self.frame
         if rows is not None and len(rows) < frame.height:
             frame = frame[rows]
@@ -149,9 +81,6 @@ class Opened:
 
     def groups(self) -> Integers:
         """The first row of every row's instance; a row without an instance is alone."""
-        import numpy as np
-        import polars as pl
-
         keys = pl.DataFrame({"key": self.frame[self.names.instance]}).with_row_index("row")
         first = keys.select(pl.col("row").first().over("key"))["row"].to_numpy().astype(np.int64)
         alone = keys["key"].is_null().to_numpy()
@@ -165,8 +94,6 @@ def open_files(path: str, *tables: str, outcome: bool, key: bytes | None = None)
 
 def open_tables(model: Model, *tables: str, outcome: bool) -> Opened:
     """The same for a model that is open already."""
-    from outrule.data.tables import without
-
     names = model.columns
     assert names is not None
     read = _open_tables(tables, names)
@@ -219,8 +146,6 @@ def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
 
 def warn_of_unseen(model: Model, *some: Instances) -> None:
     """One warning about the items that training did not have."""
-    from outrule.model.model import unseen_words
-
     found = dict.fromkeys(item for one in some for item in model.unseen_items(one))
     if found:
         say(f"Warning: {printable(unseen_words(list(found)))}", err=True)
@@ -228,15 +153,11 @@ def warn_of_unseen(model: Model, *some: Instances) -> None:
 
 def _open_tables(paths: Sequence[str], names: ColumnNames) -> TableFile:
     """Tables with the same columns and different instances, one below the other."""
-    from outrule.data.table_files import open_table, stack
-
     return stack([open_table(path, identifiers(names)) for path in paths], names.instance)
 
 
 def read_as_trained(model: Model, frame: pl.DataFrame, names: ColumnNames) -> Instances:
     """The instances of a table, whose columns have these names."""
-    from outrule.data.instances import Instances
-
     if names.item in frame.columns:
         frame = _items_as_trained(frame, names.item, model)
     instances = Instances.from_table(frame, **asdict(names), value_range=model.value_range)
@@ -245,8 +166,6 @@ def read_as_trained(model: Model, frame: pl.DataFrame, names: ColumnNames) -> In
 
 def open_model(path: str, key: bytes | None = None) -> Model:
     """A model that knows its columns and needs no Python function."""
-    from outrule.model.codec import FunctionNeededError, load_model
-
     try:
         model = load_model(path, key=key)
     except FunctionNeededError as error:
@@ -264,12 +183,6 @@ def open_model(path: str, key: bytes | None = None) -> Model:
 
 def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFrame:
     """Items of the type that the model knows: text files do not say whether 7 is a number."""
-    import polars as pl
-
-    from outrule.calibration.piecewise import POOLED
-    from outrule.data.nesting import inner_type, is_nested
-    from outrule.rules.rules import Fixed, Multiplier
-
     known: list[object] = [item for item in model.isotonic.curves if item is not POOLED]
     for rule in model.rules:
         if isinstance(rule, Multiplier) and isinstance(rule.vector, dict):
@@ -294,8 +207,6 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
 
 def check_item_type(model: Model, path: Place) -> None:
     """Raise for a Parquet file whose items are of another type than in training."""
-    from outrule.data.table_files import parquet_schema, read_columns
-
     names = model.columns
     assert names is not None
     if names.item is None or names.item not in parquet_schema(path):

@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from outrule.cli.files import Opened, check_output, open_key, open_model, open_tables
-from outrule.cli.screening import Answers, OnError, write_errors
+from outrule.cli.options import OnError, check_output
 from outrule.cli.talking import printable, say
+from outrule.cli.work.files import Opened, open_key, open_model, open_tables
+from outrule.cli.work.screening import Answers, write_errors
 from outrule.errors import DataError
 from outrule.files import STANDARD, follow_links, is_address, is_utf8
 

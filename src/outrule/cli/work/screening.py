@@ -4,45 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
-from outrule.cli.files import Opened, Unseen, check_output, places_in
+from outrule.cli.options import OnError, Unseen
 from outrule.cli.talking import say
+from outrule.cli.work.files import Opened, check_table, places_in
+from outrule.data.instances import Instances
+from outrule.data.table_files import write_table
 from outrule.errors import DataError
 from outrule.files import STANDARD
+from outrule.types import Integers
 from outrule.words import count
 
-if TYPE_CHECKING:
-    import polars as pl
-    from numpy.typing import NDArray
-
-    from outrule import Instances
-    from outrule.types import Integers
-
-
-class OnError(StrEnum):
-    STOP, ORIGINAL, SKIP = "stop", "original", "skip"
-
-
-ON_ERROR = Annotated[
-    OnError,
-    typer.Option(
-        help="Instances with errors: stop; decide them by the original predictions where these "
-        "are valid; or leave them out."
-    ),
-]
-ERRORS = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="List of the rows with errors.",
-        show_default="OUTPUT.errors.csv",
-    ),
-]
-Work = Callable[["Instances"], "NDArray[Any]"]
+Work = Callable[[Instances], NDArray[Any]]
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -57,9 +35,6 @@ class Answers:
 
     def add_to(self, frame: pl.DataFrame, name: str) -> pl.DataFrame:
         """The rows that have an answer, in their order, with the answers as a column."""
-        import numpy as np
-        import polars as pl
-
         rows = np.concatenate(self.rows)
         order = np.argsort(rows)
         column = pl.concat(self.columns).gather(order).alias(name)
@@ -76,7 +51,7 @@ def check_errors(errors: str | None, output: str, on_error: OnError, inputs: Any
     if errors is None and output == STANDARD:
         raise DataError("say with --errors FILE where to list the rows with errors.")
     errors = errors or f"{output}.errors.csv"
-    check_output(errors, (*inputs, output), is_table=True)
+    check_table(errors, (*inputs, output))
     if errors == output:
         raise DataError("--errors and -o name the same file.")
     return errors
@@ -84,8 +59,6 @@ def check_errors(errors: str | None, output: str, on_error: OnError, inputs: Any
 
 def answer(opened: Opened, work: Work, plain: Work, on_error: OnError, unseen: Unseen) -> Answers:
     """Answers by ``work``, and by ``plain`` for what it cannot answer, where that is asked for."""
-    import numpy as np
-
     found, rows = Answers(), np.arange(opened.frame.height)
     _try(found, opened, rows, work, on_error is OnError.STOP, unseen)
     if on_error is OnError.ORIGINAL and found.faults:
@@ -110,8 +83,6 @@ def _try(
     original: bool = False,
 ) -> None:
     """Answer all rows but those of instances with errors, which are noted."""
-    import numpy as np
-
     while True:
         try:
             with places_in(opened.table, rows):
@@ -134,11 +105,6 @@ def _try(
 
 def write_errors(found: Answers, opened: Opened, path: str) -> None:
     """Write the rows with errors, and say how many instances they are."""
-    import numpy as np
-    import polars as pl
-
-    from outrule.data.table_files import write_table
-
     rows = np.array(sorted(found.faults), dtype=np.int64)
     answered = np.isin(rows, np.concatenate(found.rows))
     names = opened.frame[opened.names.instance].cast(pl.String, strict=False)[rows]

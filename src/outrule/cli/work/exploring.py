@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from outrule.cli.screening import Answers
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from outrule import Instances
-    from outrule.model.exploring import Exploration
-    from outrule.model.model import Model
-
-
-class Over(StrEnum):
-    UNIFORM, RULES = "uniform", "rules"
+from outrule.cli.options import Over
+from outrule.cli.work.screening import Answers
+from outrule.data.instances import Instances
+from outrule.model.exploring import Exploration, explore
+from outrule.model.model import Model
 
 
 class Explorer:
@@ -27,8 +21,6 @@ class Explorer:
         self.found: dict[int, tuple[Instances, Exploration]] = {}  # by the id of the instances
 
     def decide(self, instances: Instances) -> NDArray[Any]:
-        from outrule.model.exploring import explore
-
         explored = explore(self.model, instances, self.share, self.seed, self.over.value)
         self.found[id(instances)] = (instances, explored)
         return explored.chosen  # type: ignore[no-any-return] # flat marks

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from outrule.cli.files import read_as_trained, with_propensity
+import numpy as np
+import polars as pl
+
+from outrule.cli.work.files import read_as_trained, with_propensity
+from outrule.data.instances import Instances
+from outrule.data.nesting import unnest
+from outrule.data.origin import ColumnNames, missing
+from outrule.data.partitions import File, check_schemas, count_instances, find_files, naming
+from outrule.data.table_files import parquet_schema, read_columns, read_table
+from outrule.data.tables import without
 from outrule.errors import DataError
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from outrule import Instances
-    from outrule.data.origin import ColumnNames
-    from outrule.data.partitions import File
-    from outrule.model.model import Model
+from outrule.model.model import Model
+from outrule.watching.keys import as_key, in_order
 
 # Key, instances, and outcomes in the order of the rows; None where the instances have them.
-Batch = tuple[Any, "Instances", Any]
+Batch = tuple[Any, Instances, Any]
 
 
 def split_folder(model: Model, folder: str, key: str | None, column: str | None) -> Iterator[Batch]:
     """A batch of every file, or those that a column says, of which each is whole in one file."""
-    from outrule.data.partitions import check_schemas, count_instances, find_files, naming
-    from outrule.data.table_files import read_table
-    from outrule.watching.keys import in_order
-
     if key is not None:
         raise DataError("--batch-key is for one table: a folder has a batch in every file.")
     files, names = find_files(folder), model.columns
@@ -54,8 +53,6 @@ def split_folder(model: Model, folder: str, key: str | None, column: str | None)
 
 def _keys_of_names(files: list[File]) -> dict[Any, File]:
     """The files by the keys that their names are, such as 2026-11-16.parquet; empty if not all."""
-    from outrule.watching.keys import as_key
-
     try:
         keys = {as_key(Path(file.name).stem): file for file in files}
     except DataError:
@@ -65,10 +62,6 @@ def _keys_of_names(files: list[File]) -> dict[Any, File]:
 
 def _owners(files: list[File], column: str) -> dict[Any, File]:
     """The file of every batch."""
-    from outrule.data.origin import missing
-    from outrule.data.table_files import parquet_schema, read_columns
-    from outrule.watching.keys import as_key
-
     owners: dict[Any, File] = {}
     known = list(parquet_schema(files[0].path))
     if column not in known:
@@ -88,11 +81,6 @@ def split_table(
     model: Model, frame: pl.DataFrame, key: int | str | None, column: str | None
 ) -> Iterator[Batch]:
     """The batches of a table in the order of their keys; null outcomes are NaN."""
-    import numpy as np
-
-    from outrule.data.nesting import unnest
-    from outrule.data.tables import without
-
     names = model.columns
     assert names is not None
     outcome = _outcome(unnest(frame, names).frame, names.outcome)
@@ -118,11 +106,6 @@ def _has_propensity(names: ColumnNames, frame: pl.DataFrame) -> bool:
 
 def _outcome(frame: pl.DataFrame, name: str | None) -> Any:
     """The outcomes in the order of the rows, NaN where there are none."""
-    import numpy as np
-    import polars as pl
-
-    from outrule.data.origin import missing
-
     if name is None:
         raise DataError("the model was fitted without an outcome column: use it from Python.")
     if name not in frame.columns:
@@ -135,11 +118,6 @@ def _outcome(frame: pl.DataFrame, name: str | None) -> Any:
 
 def _split(instances: Instances, name: str) -> Iterator[tuple[Any, list[int]]]:
     """The instances of every key, in the order of the keys."""
-    import numpy as np
-
-    from outrule.data.origin import missing
-    from outrule.watching.keys import as_key, in_order
-
     frame: pl.DataFrame = instances.origin.frame  # type: ignore[attr-defined] # a table
     if name not in frame.columns:
         raise DataError(f"the batch {missing(name, frame.columns)}")

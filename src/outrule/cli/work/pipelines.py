@@ -4,24 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-import typer
-
+from outrule.proof.answer import Answer, Line
 from outrule.words import harmless
 
-if TYPE_CHECKING:
-    from outrule.proof.answer import Answer, Line
-
-JUNIT = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="JUnit XML to write, one test case per kind of rival."),
-]
-SUMMARY = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Summary in Markdown to write, for a pipeline's page."),
-]
 MARKUP = re.compile(r"([\\`*_\[\]|~#]|:(?=//)|(?<=www)\.)")
 
 

@@ -1,0 +1,104 @@
+"""Predictions or decisions for a table, or for every file of a folder."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from outrule.cli.options import Over, Unseen
+from outrule.cli.work.exploring import Explorer
+from outrule.cli.work.files import (
+    PROPENSITY,
+    Opened,
+    check_table,
+    open_files,
+    open_key,
+    warn_of_unseen,
+)
+from outrule.cli.work.folders import Done, Fill, Filled, Job, fill_folder
+from outrule.cli.work.screening import Answers, Work, answer, check_errors, write_errors
+from outrule.data.nesting import is_nested
+from outrule.data.table_files import SEPARATORS, output_kind, write_table
+from outrule.errors import DataError
+from outrule.files import is_folder, local_path
+
+
+def predict_all(job: Job, unseen: Unseen) -> Done:
+    """Add the predictions."""
+    column = job.names.columns[0]
+
+    def fill(opened: Opened) -> Filled:
+        fitted = opened.model
+        found = answer(opened, fitted.predict, lambda some: some.prediction, job.on_error, unseen)
+        return Filled(found.add_to(_as_it_was(opened, job.output), column), found)
+
+    return _fill_all(job, fill)
+
+
+def decide_all(job: Job, unseen: Unseen) -> tuple[Done, float | None]:
+    """Add the decisions; also what exploring is expected to cost per instance, if it does."""
+    column, how, costs = job.names.columns[0], job.how, list[tuple[int, float]]()
+
+    def fill(opened: Opened) -> Filled:
+        work, plain = _optimisers(opened)
+        explorer = None
+        if "explore" in how:
+            over = Over(how["explore_over"])
+            explorer = Explorer(opened.model, how["explore"], how["seed"], over)
+            work = explorer.decide
+        found = answer(opened, work, plain, job.on_error, unseen)
+        filled = found.add_to(_as_it_was(opened, job.output), column)
+        if explorer is not None:
+            filled = explorer.propensities(found).add_to(filled, PROPENSITY)
+            costs.append(explorer.cost)
+        return _decided(filled, found, column, how["only"])
+
+    done = _fill_all(job, fill)
+    if not costs:
+        return done, None
+    return done, sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
+
+
+def _decided(filled: pl.DataFrame, found: Answers, column: str, only: bool) -> Filled:
+    """The table to write, and how many rows it chose, or items of its lists."""
+    marks = filled[column].alias("")
+    if not is_nested(marks):
+        chosen = filled.filter(marks)
+        return Filled(chosen if only else filled, found, filled.height, chosen.height)
+    if only:
+        raise DataError("--only is for tables with one row per item: this one has lists of items.")
+    flat = marks.explode()
+    return Filled(filled, found, len(flat), int(flat.sum()))
+
+
+def _optimisers(opened: Opened) -> tuple[Work, Work]:
+    """The optimiser on calibrated predictions, and on the original ones."""
+    model, problem = opened.model, opened.model.problem
+    return (
+        lambda some: some.mark(model.pick(some)),
+        lambda some: some.mark(problem.pick_on_threads(some.prediction, problem.lay(some))),
+    )
+
+
+def _fill_all(job: Job, fill: Fill) -> Done:
+    """Fill a folder, or one table, and write it."""
+    job = job._replace(source=local_path(job.source), output=local_path(job.output))
+    if is_folder(job.source):
+        return fill_folder(job, fill)
+    inputs = (job.model, job.source)
+    errors = check_errors(job.errors, job.output, job.on_error, inputs)
+    check_table(job.output, (*inputs, job.key))
+    job.names.check_given()
+    opened = open_files(*inputs, outcome=False, key=open_key(job.key))
+    job.names.check_free(opened.table.frame.columns)
+    filled = fill(opened)
+    warn_of_unseen(opened.model, *filled.found.instances)
+    if errors is not None:
+        write_errors(filled.found, opened, errors)
+    write_table(filled.frame, job.output)
+    return filled.done
+
+
+def _as_it_was(opened: Opened, output: str) -> pl.DataFrame:
+    """The table; from text to text, with the fields that it had."""
+    text = opened.table.text
+    return text if text is not None and output_kind(output) in SEPARATORS else opened.table.frame

@@ -1,0 +1,80 @@
+"""What a spec says, whether a table fits it, and what is untrue of a certificate."""
+
+from __future__ import annotations
+
+from outrule.cli.work.files import identifiers, open_files, open_key, places_in
+from outrule.cli.work.judging import open_certificate
+from outrule.data.instances import Instances
+from outrule.data.table_files import open_table
+from outrule.model.codec import check_item_names, fingerprint
+from outrule.model.fitting import check_training
+from outrule.model.model import Model
+from outrule.model.spec import Spec
+from outrule.model.value import Value
+from outrule.proof.statement import Certificate, CertificateError
+from outrule.proof.verification import verify
+from outrule.rules.decisions import decide_all
+from outrule.rules.descriptions import describe
+from outrule.words import count
+
+
+def described(spec: Spec) -> list[str]:
+    """What a spec says, one line per section."""
+    columns = ", ".join(f"{role} {name!r}" for role, name in spec.columns.roles.items())
+    low, high = spec.value_range
+    lines = [
+        f"problem: {spec.problem!r}",
+        f"columns: {columns}; values from {low:g} to {high:g}",
+        f"epsilon: {'as far as the data support' if spec.epsilon is None else f'{spec.epsilon:g}'}",
+        *(f"rule {rule.name!r}: {describe(rule)}" for rule in spec.rules),
+    ]
+    if spec.multipliers is not None:
+        lines.append(f"multipliers: {spec.multipliers!r}")
+    for name, value in spec.fit.items():
+        if isinstance(value, Value):
+            said = ((word, text) for word, text in vars(value).items() if text is not None)
+            lines += [f"value: {word} = {text!r}" for word, text in said]
+        else:
+            lines.append(f"fit: {name} = {value!r}")
+    return lines
+
+
+def check_rows(spec: Spec, table: str) -> str:
+    """Let every rule decide every instance of a table, and say how many they are."""
+    read = open_table(table, identifiers(spec.columns))
+    with places_in(read):
+        instances = spec.instances(read.frame)
+        check_item_names(instances.item_names or ())
+        settings = spec.settings(instances)
+        check_training(settings, instances)
+        layout = settings.problem.lay(instances)
+        decide_all(settings.rules, instances, settings.problem, layout)
+    return (
+        f"{read.name}: fits; {count(len(instances), 'instance')}, "
+        f"{count(len(instances.prediction), 'row')}, decided by "
+        f"{count(len(settings.rules), 'rule')}, decisions of up to {count(layout.k, 'item')}"
+    )
+
+
+def difference(
+    certificate: str, model: str, tables: list[str], key: str | None
+) -> tuple[Certificate, str | None]:
+    """A certificate, and what it says and the model and the data do not."""
+    secret = open_key(key)
+    found = open_certificate(certificate, secret)
+    opened = open_files(model, *tables, outcome=True, key=secret)
+    with places_in(opened.table):
+        instances = opened.instances()
+    return found, _fault(found, opened.model, instances)
+
+
+def _fault(certificate: Certificate, model: Model, instances: Instances) -> str | None:
+    if certificate.model != fingerprint(model, certificate.library):
+        return "it was made for another model."
+    if certificate.data != instances.fingerprint:
+        return "it was made on other data."
+    try:
+        verify(certificate, model, instances)
+    except CertificateError as error:
+        return str(error)
+    return None

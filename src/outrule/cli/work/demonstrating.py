@@ -1,0 +1,60 @@
+"""What a demo says of its calibrator and its certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from outrule.cli.work.judging import values_table
+from outrule.demos import real
+from outrule.estimators.calibrator import DecisionCalibrator
+from outrule.proof.answer import Answer
+from outrule.proof.confidence import Estimate
+from outrule.proof.statement import Certificate
+from outrule.rules.descriptions import full_name
+from outrule.words import count
+
+
+def shown(
+    calibrator: DecisionCalibrator, certificate: Certificate, paper: Estimate | None = None
+) -> str:
+    """The values, predicted vs realised, how far the fit came, and the verdict."""
+    names = {rule.name: full_name(rule) for rule in calibrator.model_.rules}
+    answer = Answer(certificate, names)
+    before, after = certificate.promise_before, certificate.promise_after
+    members = calibrator.model_.members
+    return (
+        f"{values_table(answer, paper)}\n"
+        f"predicted vs realised: {before.predicted:.4f} vs {before.realised:.4f} before "
+        f"calibration, {after.predicted:.4f} vs {after.realised:.4f} after\n"
+        f"{count(sum(len(one.patches) for one in members), 'curve')} before the "
+        f"loop, {count(len(calibrator.patches_), 'patch')} in it, "
+        f"{calibrator.status_.value}\n{calibrator.model_.reached}\n"
+        f"{answer.text}"
+    )
+
+
+def told(outcome: real.Outcome, folder: Path) -> str:
+    """The story of a demo on real data, what it found, and how to go on."""
+    demo, lines = outcome.demo, [outcome.story, f"Data: {outcome.demo.source}.", ""]
+    lines.append(shown(outcome.calibrator, outcome.certificate))
+    if outcome.watched is not None:
+        lines += ["", f"Watched after that, day by day: {outcome.watched}"]
+    past, later, spec, model = (
+        folder / name for name in (real.PAST, real.LATER, real.SPEC, real.MODEL)
+    )
+    most = ""
+    if demo.max_weight is not None:
+        size, why = demo.max_weight
+        most = f" --max-weight {size:g}"
+        lines += ["", f"Largest weight of a cluster: {size:g} ({why})."]
+    lines += [
+        "",
+        f"Open {folder / real.REPORT}. The same, step by step:",
+        f"  outrule fit {past} --spec {spec} -o {model}",
+        f"  outrule certify {model} {later}{most} -o {folder / real.CERTIFICATE}",
+        f"  outrule report {model} {later}{most} -o {folder / real.REPORT}",
+    ]
+    if demo.batches is not None:
+        state = f"{folder / 'new-watch.json'} --batch-column {demo.batches}"
+        lines.append(f"  outrule watch {model} {later}{most} --state {state}")
+    return "\n".join(lines)

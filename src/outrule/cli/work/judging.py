@@ -1,0 +1,167 @@
+"""Certificates on tables, or on a folder of Parquet files, and what is said of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from outrule.cli.talking import drawn, printable, say
+from outrule.cli.work.files import (
+    check_item_type,
+    open_files,
+    open_model,
+    places_in,
+    warn_of_unseen,
+)
+from outrule.data.instances import Instances
+from outrule.data.partitions import Partitions, find_files, naming
+from outrule.data.segments import Segments
+from outrule.data.table_files import parquet_schema
+from outrule.errors import ArgumentError, DataError
+from outrule.files import is_folder
+from outrule.model.documents import read_file
+from outrule.model.model import Model
+from outrule.problems.offers import few_choices
+from outrule.proof import certificate
+from outrule.proof.answer import LABELS, Answer
+from outrule.proof.confidence import Estimate
+from outrule.proof.statement import Certificate
+from outrule.rules.descriptions import full_name
+
+
+class Asked(NamedTuple):
+    """What to judge by."""
+
+    confidence: float
+    max_weight: float | None
+    segments: list[str] | None
+    min_share: float | None
+
+    def segments_in(self, columns: Sequence[str], model: Model) -> Segments | None:
+        """The segments; a name with + is a crossing, unless there is a column of that name."""
+        fitted = model.settings.segments
+        if self.segments is None and (fitted is None or self.min_share is None):
+            if self.min_share is not None:
+                raise DataError("--min-share is for --segments COLUMN: give that too.")
+            return None
+        by: list[str | tuple[str, ...]] = [*(fitted.by if fitted and not self.segments else ())]
+        for name in self.segments or ():
+            by.append(name if name in columns else tuple(name.split("+")))
+        try:
+            given: Any = tuple(by)
+            if self.min_share is None:
+                return Segments(given)
+            return Segments(given, self.min_share)
+        except ArgumentError:
+            if self.min_share is not None and not 0 < self.min_share <= 1:
+                words = f"--min-share must be a number in (0, 1]. Got {self.min_share:g} instead."
+                raise DataError(words) from None
+            raise DataError("--segments names a column twice, or none.") from None
+
+
+def certify_tables(
+    model: str,
+    tables: list[str],
+    asked: Asked,
+    key: bytes | None,
+    previous: str | None = None,
+) -> tuple[Model, Instances, Certificate]:
+    """A model, the data it was judged on, and the certificate."""
+    earlier = None if previous is None else open_certificate(previous, key)
+    opened = open_files(model, *tables, outcome=True, key=key)
+    fitted = opened.model
+    with places_in(opened.table):
+        instances = opened.instances()
+        found = certificate.certify(
+            fitted,
+            instances,
+            confidence=asked.confidence,
+            max_weight=asked.max_weight,
+            previous=earlier,
+            segments=asked.segments_in(opened.frame.columns, fitted),
+        )
+    if (words := few_choices(fitted.problem, instances)) is not None:
+        say(f"Warning: {words}", err=True)
+    warn_of_unseen(fitted, instances)
+    return fitted, instances, found
+
+
+def certify_folder(
+    model: str,
+    tables: list[str],
+    asked: Asked,
+    key: bytes | None,
+    previous: str | None,
+    scratch: str | None,
+) -> tuple[Model, Certificate]:
+    """The same for a folder of Parquet files, which need not fit into memory."""
+    earlier = None if previous is None else open_certificate(previous, key)
+    fitted = open_model(model, key)
+    assert fitted.columns is not None
+    names = asdict(fitted.columns)
+    source = tables[0] if len(tables) == 1 else _all_files(tables)
+    data = Partitions(source, value_range=fitted.value_range, scratch=scratch, **names)
+    first = data.files[0]
+    with naming(first):
+        check_item_type(fitted, first.path)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = certificate.certify(
+            fitted,
+            data,
+            confidence=asked.confidence,
+            max_weight=asked.max_weight,
+            previous=earlier,
+            segments=asked.segments_in(list(parquet_schema(first.path)), fitted),
+        )
+    for one in said:
+        say(f"Warning: {printable(str(one.message))}", err=True)
+    return fitted, found
+
+
+def _all_files(tables: list[str]) -> list[str]:
+    """The files of some folders, and single ones, in this order."""
+    found = [find_files(one) if is_folder(one) else [one] for one in tables]
+    return [one if isinstance(one, str) else str(one.path) for some in found for one in some]
+
+
+def open_certificate(path: str, key: bytes | None) -> Certificate:
+    """A certificate that was written; an error names its file."""
+    text = read_file(path, "certificate")
+    try:
+        return Certificate.from_json(text, key)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def answer_of(model: Model, certificate: Certificate) -> Answer:
+    """What a certificate says, with the full names of the rules."""
+    names = {rule.name: full_name(rule, model.feature_names) for rule in model.rules}
+    return Answer(certificate, names)
+
+
+def shown(answer: Answer, *, err: bool) -> str:
+    """What the first screen of the report says, and the values."""
+    return f"{printable(answer.text)}\n{values_table(answer, err=err)}"
+
+
+def values_table(answer: Answer, paper: Estimate | None = None, *, err: bool = False) -> str:
+    """The value of the calibrated optimiser, and of all that it is compared with."""
+    title = f"{answer.certificate.value.title} on held-out data"
+    titles = ("decisions by", title, f"{answer.confidence} interval")
+    return drawn(titles, values_of(answer, paper), err=err)
+
+
+def values_of(answer: Answer, paper: Estimate | None = None) -> list[tuple[str, str, str]]:
+    """Labels, values and intervals."""
+    write, found, cells = answer.figures, answer.certificate, []
+    for name, label in LABELS.items():
+        value = paper if name == "paper" else getattr(found, name)
+        label += f" ({answer.name(found.best_rule_name)})" if name == "best_rule" else ""
+        if name == "oracle" and value is None:  # not all outcomes are known
+            cells.append((label, "-", "-"))
+        elif value is not None:
+            cells.append((label, write.plain(value.mean), write.interval(value._asdict())))
+    return cells

@@ -1,0 +1,207 @@
+"""Patches of predictions: the items that a rule chooses move by a step, and stay in range."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrule.kernels.compiling import njit
+from outrule.kernels.picking import longest
+from outrule.kernels.tally import INSTANCE_BLOCK, ITEM_GROUP, project_simplex
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+Picks = NDArray[np.integer]
+
+NEAR_BLOCK = 64  # instances that stay in the nearest cache with all their items
+
+
+@njit(nogil=True, cache=True)
+def patch_box(
+    prediction: Floats,
+    offsets: Integers,
+    picks: Picks,
+    order: Integers,
+    steps: Floats,
+    box: tuple[float, float],
+    span: tuple[int, int],
+) -> None:
+    """Apply patches in order: ``picks[order[t]]`` moves by ``steps[t]``, then is clipped.
+
+    Instances span[0] to span[1] are patched, a block at a time, while it is in cache.
+    """
+    k = picks.shape[1]
+    low, high = box
+    for first in range(span[0], span[1], INSTANCE_BLOCK):
+        last = min(first + INSTANCE_BLOCK, span[1])
+        for t in range(len(order)):
+            for j in range(k):
+                for i in range(first, last):
+                    position = np.int64(picks[order[t], j, i])
+                    if position < offsets[i + 1] - offsets[i]:
+                        moved = prediction[offsets[i] + position] + steps[t]
+                        prediction[offsets[i] + position] = min(max(moved, low), high)
+
+
+@njit(nogil=True, cache=True)
+def patch_dense_box(
+    prediction: Floats,
+    width: int,
+    picks: Picks,
+    order: Integers,
+    steps: Floats,
+    box: tuple[float, float],
+    span: tuple[int, int],
+) -> None:
+    """As patch_box where every instance has ``width`` items: no offsets to read."""
+    low, high = box
+    for first in range(span[0], span[1], INSTANCE_BLOCK):
+        last = min(first + INSTANCE_BLOCK, span[1])
+        for t in range(len(order)):
+            step = steps[t]
+            for j in range(picks.shape[1]):
+                row = picks[order[t], j]
+                for i in range(first, last):
+                    position = np.int64(row[i])
+                    if position < width:
+                        place = i * width + position
+                        prediction[place] = min(max(prediction[place] + step, low), high)
+
+
+@njit(nogil=True, cache=True)
+def patch_ledger(
+    prediction: Floats,
+    residual: Integers,
+    outcome: Floats,
+    offsets: Integers,
+    picks: Picks,
+    step: float,
+    integer_step: int,
+    box: tuple[float, float],
+    bits: int,
+    span: tuple[int, int],
+) -> tuple[Integers, Integers]:
+    """Move the items of ``picks`` (k, n) by one step, and their integer residuals with them.
+
+    Returns one row (instance, position, amount) for every item whose residual changed by another
+    amount than -integer_step, by how much more, because it was clipped; and the change of the sum
+    of squares.
+    """
+    k, unit = picks.shape[0], 2.0**bits
+    low, high = box
+    width = high - low
+    clipped = np.empty((k * (span[1] - span[0]), 3), dtype=np.int64)
+    n_clipped, squares = 0, np.zeros(1, dtype=np.int64)
+    for j in range(k):
+        for i in range(span[0], span[1]):
+            position = np.int64(picks[j, i])
+            if position >= offsets[i + 1] - offsets[i]:
+                continue
+            place = offsets[i] + position
+            before, moved = prediction[place], prediction[place] + step
+            after = min(max(moved, low), high)
+            prediction[place] = after
+            expected = residual[place] - integer_step
+            residual[place] = expected
+            if after != moved:
+                residual[place] = np.int64(np.rint(unit * ((outcome[place] - after) / width)))
+                row = clipped[n_clipped]
+                row[0], row[1], row[2] = i, position, residual[place] - expected
+                n_clipped += 1
+            old, new = (outcome[place] - before) / width, (outcome[place] - after) / width
+            squares[0] += np.int64(np.rint(unit * new * new)) - np.int64(np.rint(unit * old * old))
+    return clipped[:n_clipped].copy(), squares
+
+
+@njit(nogil=True, cache=True)
+def patch_simplex(
+    prediction: Floats,
+    offsets: Integers,
+    picks: Picks,
+    order: Integers,
+    steps: Floats,
+    frozen: Marks,
+    span: tuple[int, int],
+) -> None:
+    """As patch_box for decisions of one item; touched instances are projected on the simplex."""
+    room = np.empty(longest(offsets[span[0] : span[1] + 1]))
+    for first in range(span[0], span[1], INSTANCE_BLOCK):
+        last = min(first + INSTANCE_BLOCK, span[1])
+        for t in range(len(order)):
+            for i in range(first, last):
+                position = np.int64(picks[order[t], 0, i])
+                start, stop = offsets[i], offsets[i + 1]
+                if position < stop - start and not frozen[start + position]:
+                    prediction[start + position] += steps[t]
+                    project_simplex(prediction, frozen, start, stop, room)
+
+
+@njit(nogil=True, cache=True)
+def patch_best(
+    prediction: Floats,
+    offsets: Integers,
+    picks: Picks,
+    order: Integers,
+    steps: Floats,
+    box: tuple[float, float],
+    span: tuple[int, int],
+) -> None:
+    """As patch_box for decisions of one item; order[t] = -1 is the item of largest prediction.
+
+    A patch is applied to some instances before the next: their decisions by one rule lie together.
+    The largest of every group of items is kept, so the largest of all is found among few.
+    """
+    low, high = box
+    most = np.empty((NEAR_BLOCK, n_groups(longest(offsets[span[0] : span[1] + 1]))))
+    for first in range(span[0], span[1], NEAR_BLOCK):
+        last = min(first + NEAR_BLOCK, span[1])
+        for i in range(first, last):
+            for group in range(n_groups(offsets[i + 1] - offsets[i])):
+                begin = offsets[i] + group * ITEM_GROUP
+                most[i - first, group] = largest_of(prediction, begin, offsets[i + 1])
+        for t in range(len(order)):
+            rule, step = order[t], steps[t]
+            for i in range(first, last):
+                start, stop = offsets[i], offsets[i + 1]
+                if rule >= 0:
+                    position = np.int64(picks[rule, 0, i])
+                    if position >= stop - start:
+                        continue
+                    place, group = start + position, int(position // ITEM_GROUP)
+                elif start == stop:
+                    continue
+                else:
+                    tops, group = most[i - first], 0
+                    largest = tops[0]
+                    for other in range(1, n_groups(stop - start)):
+                        group = other if tops[other] > largest else group
+                        largest = tops[other] if tops[other] > largest else largest
+                    place = start + group * ITEM_GROUP
+                    while place < stop - 1 and prediction[place] != largest:  # NaN equals nothing
+                        place += 1
+                before = prediction[place]
+                after = min(max(before + step, low), high)
+                prediction[place] = after
+                if step > 0:
+                    if after > most[i - first, group]:
+                        most[i - first, group] = after
+                elif before == most[i - first, group]:
+                    most[i - first, group] = largest_of(
+                        prediction, start + group * ITEM_GROUP, stop
+                    )
+
+
+@njit(nogil=True, cache=True)
+def n_groups(n_items: int) -> int:
+    """How many groups hold so many items."""
+    return (n_items + ITEM_GROUP - 1) // ITEM_GROUP
+
+
+@njit(nogil=True, cache=True)
+def largest_of(prediction: Floats, first: int, stop: int) -> float:
+    """The largest prediction of the group of items that begins here, found without a branch."""
+    most = prediction[first]
+    for j in range(first + 1, min(first + ITEM_GROUP, stop)):
+        most = prediction[j] if prediction[j] > most else most
+    return float(most)

@@ -1,0 +1,117 @@
+"""Predictions and decisions of a model, computed again for the verification in plain NumPy.
+
+Decisions are boolean masks, and a patch is one line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from outrule.data.instances import Instances
+from outrule.data.segments import values_of
+from outrule.model.model import Model
+from outrule.problems.contract import Layout
+from outrule.proof.statement import CertificateError
+from outrule.rules.rules import Rule
+from outrule.types import Booleans, Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Calibrated predictions, and as marks what everyone decides."""
+
+    after: Floats
+    rules: list[Booleans]
+    plain: Booleans
+    calibrated: Booleans
+    isotonic: Booleans
+    oracle: Booleans | None  # unknown where not all outcomes are
+
+
+def decide_again(model: Model, instances: Instances) -> Decisions:
+    """Replay the patches, and let everyone decide."""
+    layout = model.problem.lay(instances)
+    tests = [_decisions(model, test, instances, layout) for test in model.tests]
+    after = _replayed(model, instances, tests, layout)
+    smoothed = model.isotonic.apply(instances, layout.per_item.get("frozen"))
+    optima = [
+        _optimum(model, instances, weights, layout)
+        for weights in (instances.prediction, after, smoothed)
+    ]
+    plain, calibrated, isotonic = optima
+    oracle = None
+    if instances.propensity is None and instances.outcome is not None:
+        oracle = _optimum(model, instances, instances.outcome, layout)
+    rules = tests[: len(model.rules)]
+    return Decisions(after, rules, plain, calibrated, isotonic, oracle)
+
+
+def _decisions(model: Model, rule: Rule, instances: Instances, layout: Layout) -> Booleans:
+    marks = instances.mark(rule.decide(instances, model.problem, layout))
+    if not model.problem.feasible(marks, layout).all():
+        raise CertificateError(f"rule {rule.name!r} takes an infeasible decision.")
+    return marks
+
+
+def _optimum(model: Model, instances: Instances, weights: Floats, layout: Layout) -> Booleans:
+    return instances.mark(model.problem.pick(weights, layout))
+
+
+def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout: Layout) -> Floats:
+    """All patches, one line of NumPy each."""
+    low, high = instances.value_range
+    frozen = layout.per_item.get("frozen")
+
+    def project(p: Floats) -> Floats:
+        return np.clip(p, low, high) if frozen is None else _on_simplex(p, instances, frozen)
+
+    def moved(p: Floats, test: int) -> Booleans:
+        marks = _optimum(model, instances, p, layout) if test == -1 else tests[test]
+        return marks if frozen is None else marks & ~frozen
+
+    starts = []
+    for member in model.members:
+        p = instances.prediction if instances.start is None else instances.start
+        if member.start is not None:
+            p = member.start.apply(instances, frozen)
+        p = project(p)
+        for test, x, y in member.patches:
+            p = project(np.where(moved(p, test), np.interp(p, x, y), p))
+        starts.append(p)
+    p = project(np.mean(starts, axis=0) if starts else model.start_of(instances))
+    inside = _inside(model, instances)
+    for patch in model.patches:
+        marks = moved(p, patch.test)
+        marks = marks if patch.segment < 0 else marks & inside[patch.segment]
+        p = project(p + patch.step * marks)
+    return p
+
+
+def _inside(model: Model, instances: Instances) -> list[Booleans]:
+    """The items of every segment of the model: of its value, or of no other."""
+    if model.segmentation is None:
+        return []
+    marks = []
+    for columns, value, *_ in model.segmentation.segments:
+        number, values = values_of(instances, columns)
+        named = {s.value for s in model.segmentation.segments if s.columns == columns}
+        good = [one == value if value is not None else one not in named for one in values]
+        marks.append(np.array(good)[number][instances.instance])
+    return marks
+
+
+def _on_simplex(p: Floats, instances: Instances, frozen: Booleans) -> Floats:
+    """The nearest point of the simplex, by bisection on the shift that makes the sum one."""
+    of = instances.instance
+    p = np.where(frozen, np.nan, p)
+    shift_high = np.fmax.reduceat(p, instances.offsets[:-1])
+    shift_low = shift_high - 1.0
+    for _ in range(100):
+        shift = (shift_low + shift_high) / 2
+        total = np.bincount(of, weights=np.nan_to_num(np.maximum(p - shift[of], 0.0)))
+        shift_low = np.where(total > 1, shift, shift_low)
+        shift_high = np.where(total > 1, shift_high, shift)
+    moved = np.clip(p - ((shift_low + shift_high) / 2)[of], 0.0, 1.0)
+    return np.where(frozen, instances.prediction, moved)
