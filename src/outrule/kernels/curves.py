@@ -234,8 +234,11 @@ def _patch_few(
         rule = order[t]
         if rule < 0:
             for i in range(n):
-                best = _largest(few, offsets[i], offsets[i + 1])
-                marks[rule, 0, i] = spare if len(frozen) and frozen[best] else best
+                best = spare  # of an instance without items, too
+                if offsets[i] < offsets[i + 1]:
+                    best = _largest(few, offsets[i], offsets[i + 1])
+                    best = spare if len(frozen) and frozen[best] else best
+                marks[rule, 0, i] = best
             marks[rule, 0, n:] = spare
         elif written[rule] != first:
             written[rule] = first
