@@ -1,12 +1,12 @@
 """Measured by ``python benchmarks/scale.py --write-costs``, which writes this file."""
 
 COSTS = {
-    "read": 1e-06,  # seconds per row: read, and check values and names
-    "start": 3.6e-05,  # per row of the sample
-    "build": 2.5e-06,  # per row, besides decisions
-    "decide": 8.8e-09,  # per row and rule
-    "round": 2.9e-08,  # per row
-    "predict": 1.6e-06,  # per row: read, predict and write
+    "read": 2.8e-07,  # seconds per row: read, and check values and names
+    "start": 6.5e-06,  # per row of the sample
+    "build": 7.4e-07,  # per row, besides decisions
+    "decide": 1.6e-09,  # per row and rule
+    "round": 7e-09,  # per row
+    "predict": 5.6e-07,  # per row: read, predict and write
     "memory": 3.5e08,  # bytes, however few the data
-    "memory_row": 3.7e02,  # per row of the sample
+    "memory_row": 2.6e02,  # per row of the sample
 }
