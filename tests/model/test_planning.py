@@ -28,6 +28,8 @@ def test_costs_are_those_of_the_committed_benchmark():
     }
     for name, cost in expected.items():
         assert COSTS[name] == float(f"{cost:.2g}"), name
+    kills = json.loads(RESULTS.with_name("kills.json").read_text())
+    assert float(f"{kills['overhead_ms'] / 1000:.1g}") == MESSAGE
 
 
 def test_a_fit_costs_what_its_phases_cost():

@@ -11,7 +11,7 @@ from outrule.model.recipes import PER_INSTANCE, PER_ROW
 
 OWNER = "plan"
 CORES = 2  # of the machine on which the costs were measured
-MESSAGE = 0.02  # seconds that a round on a cluster takes besides its work, at most
+MESSAGE = 0.01  # seconds that a round on a cluster takes besides its work: benchmarks/kills.py
 
 
 class Plan(NamedTuple):
