@@ -299,8 +299,10 @@ def growth(quick: bool) -> Iterable[dict[str, Any]]:
     """How time grows: least-squares slope of log time against log size."""
     shrink = 4 if quick else 1
 
-    def curve(name: str, sizes: list[int], work: Callable[[int], Callable[[], Any]]) -> Any:
-        times = [seconds(work(size), repeats=7) for size in sizes]
+    def curve(
+        name: str, sizes: list[int], work: Callable[[int], Callable[[], Any]], repeats: int = 7
+    ) -> Any:
+        times = [seconds(work(size), repeats=repeats) for size in sizes]
         return {
             "against": name,
             "sizes": sizes,
@@ -332,6 +334,12 @@ def growth(quick: bool) -> Iterable[dict[str, Any]]:
         lambda n: fit(n, 256, 50),
     )
     yield curve(
+        "instances (fit, 100 rules, the default settings)",
+        [n // shrink for n in (25_000, 50_000, 100_000, 200_000, 400_000)],
+        default_fit,
+        repeats=1,
+    )
+    yield curve(
         "rules (fit, 40,000 instances, 50 rounds)",
         [128, 256, 512, 1024],
         lambda r: fit(40_000 // shrink, r, 50),
@@ -357,6 +365,14 @@ def growth(quick: bool) -> Iterable[dict[str, Any]]:
         [32, 64, 128, 256],
         lambda v: solve(outrule.Matching.complete(v), 100 // shrink, v * (v - 1) // 2),
     )
+
+
+def default_fit(n: int) -> Callable[[], Any]:
+    """A whole fit with default settings: best action among 16 items, 100 rules."""
+    calibrator = outrule.DecisionCalibrator(
+        outrule.BestAction(), outrule.multipliers(16, limit=100)
+    )
+    return partial(calibrator.fit, *brief(16, n))
 
 
 def roofline(quick: bool) -> Iterable[dict[str, Any]]:
@@ -502,7 +518,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--runs", type=int, default=5, help="turns of ours and the peer's")
-    parser.add_argument("--only", help="parts against peers, such as assignments; nothing else")
+    parser.add_argument("--only", help="parts, such as assignments or growth; writes no files")
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"))
     options = parser.parse_args()
     parts = {part.__name__: part for part in (matchings, assignments, forests, decisions)}
@@ -517,6 +533,8 @@ def main() -> None:
             ratios = f"{said(row['all cores'])}; one thread {said(row['one thread'])}"
             print(f"{ratios}: {row['work']}; {row['peer']}", flush=True)
     if options.only:
+        for row in growth(options.quick) if "growth" in options.only.split(",") else ():
+            print(row, flush=True)
         return
     results = {
         "machine": f"{where} and {os.getloadavg()[0]:.1f} at the end of the comparisons",

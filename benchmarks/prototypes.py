@@ -1,0 +1,146 @@
+"""Variations of the default method that the package does not offer, for variations.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from cases import Data
+from methods import Floats, Method, fitted
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+import outrule
+from outrule.calibration import cross_fit
+from outrule.calibration.audit import OPTIMISER
+from outrule.calibration.curves import CurvePatch
+from outrule.calibration.isotonic import draw_folds
+from outrule.rules.decisions import compact
+
+
+@dataclass(frozen=True)
+class Permuted(outrule.CrossFit):
+    """The members of several ways to cut the data into folds."""
+
+    times: int = 2
+
+    def fit(self, part: Any, problem: Any, given: Any, fold: Any, generator: Any) -> Any:
+        found = []
+        for _ in range(self.times):
+            found.append(super().fit(part, problem, given, fold, generator))
+            fold = draw_folds(part.instances, self.folds, generator)
+        members = tuple(member for members, _ in found for member in members)
+        return members, np.mean([start for _, start in found], axis=0)
+
+
+class Thrifty(cross_fit._Boosting):
+    """Goes back to the first round that is within a standard error of the best."""
+
+    def run(self) -> Any:
+        self.outside_items = self.outside[self.part.instances.instance]
+        self.path = [self.prediction[self.outside_items]]
+        patches, _ = super().run()
+        losses = np.array([self._losses(one) for one in self.path[: len(patches) + 1]])
+        more = losses - losses[-1]
+        error = more.std(axis=1, ddof=1) / np.sqrt(more.shape[1])
+        first = int(np.argmax(more.mean(axis=1) <= error))
+        return patches[:first], self.path[first]
+
+    def _move(self, picks: Any, curve: Any) -> Any:
+        falls = super()._move(picks, curve)
+        self.path.append(self.prediction[self.outside_items])
+        return falls
+
+    def _losses(self, prediction: Floats) -> Floats:
+        """The squared error of every observation that is left out: a cluster, or an instance."""
+        instances = self.part.instances
+        groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
+        group = np.unique(groups[self.outside], return_inverse=True)[1]
+        rows = np.repeat(group, np.diff(instances.offsets)[self.outside])
+        squares = (prediction - self.part.outcome[self.outside_items]) ** 2
+        return np.bincount(rows, weights=squares)
+
+
+class Refitted(cross_fit._Boosting):
+    """Fits the curves again on all of the data, the same tests in the same order, for new data."""
+
+    def __init__(self, options: Any, part: Any, problem: Any, start: Any, out: Any, sample: Any):
+        super().__init__(options, part, problem, start, out, sample)
+        self.again = (options, part, problem, start, np.zeros_like(out), sample)
+
+    def run(self) -> Any:
+        patches, best = super().run()
+        whole, found = cross_fit._Boosting(*self.again), []
+        whole._set_levels()
+        for test, _, _ in patches:
+            part = self.part
+            if test == OPTIMISER:
+                picks = compact(self.problem.pick(whole.prediction, part.layout), part.layout)
+            else:
+                picks = part.picks[part.of_rule[test]]
+            curve = whole._curve(picks)
+            if curve is not None:
+                whole._move(picks, curve)
+                found.append(CurvePatch(test, *(tuple(axis.tolist()) for axis in curve)))
+        return tuple(found), best
+
+
+def boosted_by(kind: Any) -> Method:
+    """The default with another way to boost a member."""
+
+    def predict(data: Data) -> Floats:
+        with patch.object(cross_fit, "_Boosting", kind):
+            return fitted()(data)
+
+    return predict
+
+
+def from_columns(data: Data) -> Floats:
+    """The default, from boosted trees on all columns that are monotone in the prediction.
+
+    The trees are cross-fitted, five folds by cluster, and given as a start. Where the rules see no
+    column besides the prediction, these are the prediction and the item.
+    """
+    past, new = _features(data.calibration), _features(data.test)
+    instances = data.calibration
+    fold = draw_folds(instances, 5, np.random.default_rng(0))[instances.instance]
+    assert instances.outcome is not None
+    start = np.empty(len(past))
+    for number in range(5):
+        trees = _trees(past[fold != number], instances.outcome[fold != number])
+        start[fold == number] = trees.predict(past[fold == number])
+    later = _trees(past, instances.outcome).predict(new)
+    low, high = instances.value_range
+    started = [
+        replace(one, start=np.clip(column, low, high))
+        for one, column in ((data.calibration, start), (data.test, later))
+    ]
+    return fitted()(replace(data, calibration=started[0], test=started[1]))
+
+
+def _trees(x: Floats, y: Floats) -> HistGradientBoostingRegressor:
+    monotone = [1] + [0] * (x.shape[1] - 1)
+    trees = HistGradientBoostingRegressor(
+        max_iter=150, learning_rate=0.05, monotonic_cst=monotone, random_state=0
+    )
+    return trees.fit(x, y)
+
+
+def _features(instances: outrule.Instances) -> Floats:
+    """The prediction, the item, and every column that rules see and that is a number."""
+    columns = [instances.prediction, instances.item]
+    for name, _ in instances.origin.all_columns():
+        column = instances.origin.flat_column(name)
+        if np.issubdtype(column.dtype, np.number) or column.dtype == bool:
+            columns.append(column)
+    return np.column_stack([np.asarray(one, dtype=np.float64) for one in columns])
+
+
+PROTOTYPES: dict[str, Method] = {
+    "folds cut twice, 12 members": fitted(start=Permuted()),
+    "folds cut three times, 18 members": fitted(start=Permuted(times=3)),
+    "first round within a standard error": boosted_by(Thrifty),
+    "curves fitted again on all data": boosted_by(Refitted),
+    "from trees, monotone in the prediction": from_columns,
+}
