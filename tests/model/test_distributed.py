@@ -6,12 +6,15 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import partition_tables as tables
 import pytest
 from partition_tables import COLUMNS, RULES, cut
 
 import outrule
+from outrule import progress
 from outrule.calibration import pieces
+from outrule.calibration.cross_fit import Material
 from outrule.model import distributed as ours
 from outrule.model.codec import to_text
 from test_cli import run
@@ -74,6 +77,48 @@ def test_the_default_method_and_clusters_too(client, data):
     default = outrule.DecisionCalibrator(outrule.BestAction(), RULES)
     expected = to_text(default.fit(clustered).model_)
     assert to_text(default.fit(clustered, client=client).model_) == expected
+
+
+@pytest.mark.parametrize("more", [{}, {"propensity": "propensity", "weight": "weight"}])
+def test_workers_boost_the_members_of_the_start(client, more, tmp_path, monkeypatch):
+    frame = tables.logged(tables.offers()) if more else tables.offers()
+    data = outrule.Partitions(cut(frame, tmp_path / "in", 3), **COLUMNS, **more)
+    default = outrule.DecisionCalibrator(outrule.BestAction(), RULES)
+    whole = outrule.Instances.from_table(tables.stacked(tmp_path / "in"), **COLUMNS, **more)
+    expected, said = to_text(default.fit(whole).model_), []
+    monkeypatch.setattr(Material, "member", None)  # of this process: it boosts nothing
+    with progress.heard_by(lambda noun, *numbers: said.append((noun, *numbers[:2]))):
+        assert to_text(default.fit(data, client=client).model_) == expected
+    members = [said for said in said if said[0] == "part of the start"]
+    assert members == [("part of the start", number, 6) for number in range(1, 7)]
+
+
+def test_members_that_were_lost_are_boosted_again(client, data, monkeypatch):
+    default = outrule.DecisionCalibrator(outrule.BestAction(), RULES)
+    expected, killed, gather = to_text(default.fit(data).model_), [], ours.gather
+
+    def kill(client, futures):
+        if not killed:
+            owner = next(iter(client.who_has(futures[:1]).values()))[0]
+            killed.append(client.run(os.getpid, workers=[owner])[owner])
+            os.kill(killed[0], signal.SIGKILL)
+        return gather(client, futures)
+
+    monkeypatch.setattr(ours, "gather", kill)
+    assert to_text(default.fit(data, client=client).model_) == expected
+    assert killed
+    client.wait_for_workers(2)
+
+
+def test_functions_of_the_caller_decide_on_workers_too(client, data):
+    problem = outrule.Oracle(best_of, k=1)
+    default = outrule.DecisionCalibrator(problem, RULES[:2], start=outrule.CrossFit(max_patches=4))
+    expected = to_text(default.fit(data).model_)
+    assert to_text(default.fit(data, client=client).model_) == expected
+
+
+def best_of(weights):
+    return np.arange(len(weights)) == weights.argmax()
 
 
 def test_pieces_that_were_lost_are_made_again(client, data, expected, monkeypatch):
@@ -148,6 +193,8 @@ def test_other_versions_and_no_workers_are_refused_before_any_file_is_read(clien
     lock = outrule.Choose("locked", Locked())
     with pytest.raises(outrule.DataError, match="rule 'locked' cannot be sent to workers"):
         outrule.DecisionCalibrator(outrule.BestAction(), [lock]).fit(data, client=client)
+    with pytest.raises(outrule.DataError, match="the problem cannot be sent to workers"):
+        outrule.DecisionCalibrator(outrule.Oracle(Locked(), k=1), RULES).fit(data, client=client)
     with (
         dask.LocalCluster(n_workers=0, dashboard_address=None) as empty,
         dask.Client(empty, set_as_default=False) as lonely,

@@ -21,7 +21,15 @@ from outrule.data.checks import (
     check_weight,
 )
 from outrule.data.fingerprints import Fingerprint
-from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, TableOrigin, fault, place
+from outrule.data.origin import (
+    ArrayOrigin,
+    ColumnNames,
+    NoOrigin,
+    Origin,
+    TableOrigin,
+    fault,
+    place,
+)
 from outrule.data.propensities import check_propensity
 from outrule.data.view import View
 from outrule.errors import DataError, check_number, refuse_argument
@@ -398,6 +406,11 @@ class Instances:
             cluster=None if self.cluster is None else self.cluster[start:stop],
             propensity=None if self.propensity is None else self.propensity[flat],
         )
+
+    def without_origin(self) -> Instances:
+        """The numbers of a table's instances alone, which are small enough to be sent."""
+        origin: Any = NoOrigin()
+        return replace(self, origin=origin, start=None, cluster=None)
 
     def view(self) -> View:
         """What a rule may see."""

@@ -1,8 +1,9 @@
-"""Pieces on the workers of a Dask cluster, which keep them but never own them.
+"""Pieces on the workers of a Dask cluster, which keep them but never own them; and the start.
 
 A question about some files goes to the worker that made their pieces, with the whole log: a worker
 that has them applies what is new, and one that has not says so. Then any worker makes them again
-and replays the log. No task is bound to a worker, so the death of one only costs time.
+and replays the log. No task is bound to a worker, so the death of one only costs time. The members
+of the start are tasks too, each a function of the sample's numbers and of what it leaves out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,16 +22,24 @@ from uuid import uuid4
 import numpy as np
 
 import outrule
+from outrule import progress, threads
 from outrule.calibration.audit import Tally, Whole
+from outrule.calibration.cross_fit import PROGRESS, Boost, Material, Way
+from outrule.calibration.curves import Member
 from outrule.calibration.pieces import Log, Opening, Piece
 from outrule.errors import DataError
 from outrule.model.recipes import Common, Extent, Recipe
+from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Integers
 
 LIBRARIES = ("numpy", "numba", "polars", "scipy")  # on which the last bits may depend
 WAIT = "10s"  # for a scheduler to answer
+SQL = "an expression, or as "  # what a rule can be instead of a function
 IDLE = 3600.0  # seconds after which pieces that nobody asks for are dropped
+
+
+Boosted = tuple[Member, Floats]
 
 
 class Question(NamedTuple):
@@ -60,6 +69,7 @@ _kept: dict[tuple[str, int], _Kept] = {}  # of this process, by fit and file
 _over: set[str] = set()  # fits that have ended
 _lock = threading.Lock()
 _reading = threading.Lock()  # what Polars prints is held back, for one thread at a time
+_calling = threading.Lock()  # a function of the caller's is called by one thread at a time
 
 
 def connect(address: str) -> Any:
@@ -83,19 +93,20 @@ def versions() -> dict[str, str]:
     return {"outrule": outrule.__version__, **found}
 
 
-def check_cluster(client: Any, rules: Sequence[Rule]) -> None:
+def check_cluster(client: Any, problem: Problem, rules: Sequence[Rule]) -> None:
     """Raise, before any work, where the workers cannot do what this process would."""
     if not client.nthreads():
         raise DataError("the Dask scheduler has no workers: start some, and fit again.")
     from distributed.protocol.pickle import dumps  # Dask is there if there is a client
 
-    for rule in rules:
+    sent = [("the problem", problem, ""), *((f"rule {rule.name!r}", rule, SQL) for rule in rules)]
+    for name, one, instead in sent:
         try:
-            dumps(rule)
+            dumps(one)
         except Exception as error:
             raise DataError(
-                f"rule {rule.name!r} cannot be sent to workers ({error}): write it as an "
-                "expression, or as a function of a module."
+                f"{name} cannot be sent to workers ({error}): write it as {instead}a function of "
+                "a module."
             ) from None
     for address, found in client.run(versions, on_error="return").items():
         if isinstance(found, ModuleNotFoundError):
@@ -189,6 +200,57 @@ def forget(key: str) -> None:
         one.folder.cleanup()
 
 
+def boost_member(versions_there: dict[str, str], material: Material, way: Way) -> Boosted:
+    """A member of the start, on a worker, which has as many threads as Dask gives it."""
+    from distributed import get_worker  # only workers call this
+
+    check_versions(get_worker().address, versions(), versions_there)
+    alone = nullcontext() if material.problem.threaded else _calling
+    with alone, threads.using(1):
+        return material.member(way)
+
+
+def boost_on(client: Any) -> Boost:
+    """What boosts the members of the start on the workers of a cluster."""
+    from distributed import as_completed  # Dask is there
+
+    def boost(material: Material, ways: Sequence[Way]) -> list[Boosted]:
+        done, ours = progress.counter(PROGRESS, len(ways)), versions()
+        with _any_size():
+            sent = client.submit(_same, material.packed(), pure=False)  # made again if it is lost
+            futures = [client.submit(boost_member, ours, sent, way, pure=False) for way in ways]
+        for _ in as_completed(futures, loop=client.loop):
+            done()
+        return gather(client, futures)
+
+    return boost
+
+
+def gather(client: Any, futures: list[Any]) -> list[Any]:
+    """What tasks return; DataError where the cluster is gone, or cannot do them."""
+    from distributed import CancelledError, KilledWorker  # Dask is there
+
+    try:
+        return list(client.gather(futures))
+    except KilledWorker as error:
+        raise DataError(
+            f"several workers died at the same work ({error}): give them more memory, or "
+            "write smaller files."
+        ) from None
+    except CancelledError:
+        raise DataError(
+            "the connection to the Dask scheduler is lost. With a checkpoint the next run "
+            "goes on from the last round."
+        ) from None
+
+
+def _any_size() -> Any:
+    """Dask warns of messages of 10 MB and more, which those of large files have to be."""
+    import dask  # is there
+
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"})
+
+
 class ClusterPieces:
     """Pieces on workers: see :class:`outrule.calibration.partitioned.Engine`."""
 
@@ -215,13 +277,14 @@ class ClusterPieces:
 
     def build(self) -> Callable[[], list[Extent]]:
         """Start to make all pieces; returns what waits for them."""
-        futures = [
-            self.client.submit(make, self.job, number, self.common, recipe, pure=False)
-            for number, recipe in enumerate(self.recipes)
-        ]
+        with _any_size():
+            futures = [
+                self.client.submit(make, self.job, number, self.common, recipe, pure=False)
+                for number, recipe in enumerate(self.recipes)
+            ]
 
         def wait() -> list[Extent]:
-            found = self._gather(futures)
+            found = gather(self.client, futures)
             self.owner = {number: address for number, (address, _) in enumerate(found)}
             return [extent for _, extent in found]
 
@@ -261,35 +324,20 @@ class ClusterPieces:
             for address, numbers in files.items()
         ]
         found, lost = list[Any](), list[int]()
-        for some, missing in self._gather(futures):
+        for some, missing in gather(self.client, futures):
             found += some
             lost += missing
-        again = [
-            self.client.submit(
-                remake, self.job, number, self.common, self.recipes[number], *given, pure=False
-            )
-            for number in lost
-        ]
-        for number, (address, some) in zip(lost, self._gather(again), strict=True):
+        with _any_size():
+            again = [
+                self.client.submit(
+                    remake, self.job, number, self.common, self.recipes[number], *given, pure=False
+                )
+                for number in lost
+            ]
+        for number, (address, some) in zip(lost, gather(self.client, again), strict=True):
             self.owner[number] = address
             found += some
         return found
-
-    def _gather(self, futures: list[Any]) -> list[Any]:
-        from distributed import CancelledError, KilledWorker  # Dask is there
-
-        try:
-            return list(self.client.gather(futures))
-        except KilledWorker as error:
-            raise DataError(
-                f"several workers died at the same work ({error}): give them more memory, or "
-                "write smaller files."
-            ) from None
-        except CancelledError:
-            raise DataError(
-                "the connection to the Dask scheduler is lost. With a checkpoint the next run "
-                "goes on from the last round."
-            ) from None
 
 
 def _same(value: Any) -> Any:

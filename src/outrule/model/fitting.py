@@ -10,7 +10,7 @@ import numpy as np
 from outrule import theory
 from outrule.calibration.audit import Part, part_of, reach_and_sensitivity
 from outrule.calibration.check import PrivateReuse, Reuse
-from outrule.calibration.cross_fit import CrossFit
+from outrule.calibration.cross_fit import Boost, CrossFit
 from outrule.calibration.curves import Member, given_start
 from outrule.calibration.isotonic import Isotonic, draw_folds
 from outrule.calibration.loop import LoopSettings, Status, boost
@@ -195,8 +195,13 @@ class Ready:
         return replace(self, instances=filled, part=part)
 
 
-def prepare(blank: Model, instances: Instances, generator: np.random.Generator) -> Ready:
-    """Cross-fit all that is fitted on the same data as it is used for."""
+def prepare(
+    blank: Model, instances: Instances, generator: np.random.Generator, boost: Boost | None = None
+) -> Ready:
+    """Cross-fit all that is fitted on the same data as it is used for.
+
+    ``boost`` makes the members of the start, by default on threads of this process.
+    """
     settings, start = blank.settings, blank.settings.start
     if not isinstance(start, CrossFit) and ISOTONIC not in settings.rivals:
         return Ready(instances, blank.tests, blank.start_of(instances))
@@ -211,7 +216,7 @@ def prepare(blank: Model, instances: Instances, generator: np.random.Generator) 
     decisions = distinct(decide_all(ready.tests, carrier, settings.problem, layout))
     part = part_of(carrier, layout, *decisions)
     given = given_start(instances)
-    members, first = start.fit(part, settings.problem, given, fold, generator)
+    members, first = start.fit(part, settings.problem, given, fold, generator, boost)
     return replace(ready, start=first, members=members, part=part)
 
 

@@ -24,7 +24,7 @@ from outrule.data.segments import Segments
 from outrule.data.sketch import Seen
 from outrule.errors import refuse_argument
 from outrule.model.codec import fingerprint
-from outrule.model.distributed import ClusterPieces, check_cluster
+from outrule.model.distributed import ClusterPieces, boost_on, check_cluster
 from outrule.model.fitting import blank_model, check_training, choose_kappa, plan_of, prepare
 from outrule.model.model import Model
 from outrule.model.recipes import PER_INSTANCE, PER_ROW, Common, Extent, Recipe, recipes_of
@@ -54,7 +54,7 @@ def fit_partitions(
     """Look at the data, and run the loop on them; on the workers of a Dask client, if given."""
     check_supported(settings.check, settings.segments)
     if client is not None:
-        check_cluster(client, settings.rules)
+        check_cluster(client, settings.problem, settings.rules)
     found = survey(data, settings.problem)
     return fit_surveyed(settings, found, client=client, checkpoint=checkpoint), found
 
@@ -71,7 +71,8 @@ def fit_surveyed(
     check_training(settings, found.checked, found.k)
     generator, sample = settings.generator, found.sample
     blank = blank_model(settings, sample, None, found.k)
-    ready = prepare(blank, sample, generator)
+    on_workers = None if client is None else boost_on(client)
+    ready = prepare(blank, sample, generator, on_workers)
     if isinstance(settings.start, Isotonic):
         frozen = settings.problem.lay(sample).per_item.get("frozen")
         ready = replace(ready, start=settings.start.cross_fit(sample, generator, frozen))

@@ -51,7 +51,7 @@ def fit_folder(
     check_output(checkpoint, (table, spec), option="--checkpoint")
     with nullcontext() if scheduler is None else connect(scheduler) as client:
         if client is not None:
-            check_cluster(client, file.rules)
+            check_cluster(client, file.problem, file.rules)
         found = survey(data, file.problem)
         check_item_names(found.item_names or ())
         changes = {} if epsilon is None else {"epsilon": epsilon}
