@@ -79,6 +79,7 @@ class Survey:
     weight: list[Floats] | None  # of every file's instances
     cluster: list[Integers] | None
     nullable: frozenset[str]  # columns with nulls in some file
+    unknown: bool  # whether some propensities are
     chosen: Integers  # numbers of the instances in the sample
     sample: Instances
     checked: Instances  # the sample, and instances with the items that it lacks
@@ -162,6 +163,7 @@ class _Look:
     def __init__(self, data: Partitions, problem: Problem, order: Sequence[str], chosen: Integers):
         self.data, self.problem, self.order, self.chosen = data, problem, tuple(order), chosen
         self.first, self.n_rows, self.most_items, self.k = 0, 0, 1, 1
+        self.unknown = False
         self.items: pl.Series | None = None
         self.weight: list[Floats] = []
         self.cluster: list[Integers] = []
@@ -186,6 +188,8 @@ class _Look:
             self.weight.append(instances.weight)
         if instances.cluster is not None:
             self.cluster.append(self._clusters(instances))
+        if instances.propensity is not None:
+            self.unknown |= bool(np.isnan(instances.propensity).any())
         nulls = frame.null_count().row(0)
         self.nullable |= {name for name, number in zip(self.order, nulls, strict=True) if number}
         begin, end = np.searchsorted(self.chosen, (self.first, self.first + count))
@@ -259,6 +263,7 @@ class _Look:
             self.weight or None,
             self.cluster or None,
             frozenset(self.nullable),
+            self.unknown,
             self.chosen,
             sample,
             checked,
