@@ -93,6 +93,25 @@ def test_workers_boost_the_members_of_the_start(client, more, tmp_path, monkeypa
     assert members == [("part of the start", number, 6) for number in range(1, 7)]
 
 
+@pytest.mark.parametrize("more", [{}, {"cluster": "day"}])
+def test_workers_fit_inside_segments_too(client, data, more, monkeypatch):
+    clustered = outrule.Partitions([file.path for file in data.files], **COLUMNS, **more)
+    by = outrule.Segments(["city", "rank"], 0.03, 15)
+    default = outrule.DecisionCalibrator(outrule.BestAction(), RULES, segments=by)
+    expected, advance, rounds = to_text(default.fit(clustered).model_), [], []
+    advance = ours.ClusterPieces.advance
+
+    def lose(self, logs):
+        rounds.append(logs)
+        if len(rounds) in (2, 4):
+            client.run(_lose)
+        return advance(self, logs)
+
+    monkeypatch.setattr(ours.ClusterPieces, "advance", lose)
+    assert to_text(default.fit(clustered, client=client).model_) == expected
+    assert len(rounds) > 4
+
+
 def test_members_that_were_lost_are_boosted_again(client, data, monkeypatch):
     default = outrule.DecisionCalibrator(outrule.BestAction(), RULES)
     expected, killed, gather = to_text(default.fit(data).model_), [], ours.gather
@@ -124,11 +143,11 @@ def best_of(weights):
 def test_pieces_that_were_lost_are_made_again(client, data, expected, monkeypatch):
     advance, rounds = ours.ClusterPieces.advance, []
 
-    def lose(self, log):
-        rounds.append(len(log))
-        if len(log) in (2, 5):
+    def lose(self, logs):
+        rounds.append(len(logs[0]))
+        if len(logs[0]) in (2, 5):
             client.run(_lose)
-        return advance(self, log)
+        return advance(self, logs)
 
     monkeypatch.setattr(ours.ClusterPieces, "advance", lose)
     assert to_text(calibrator().fit(data, client=client).model_) == expected
@@ -138,11 +157,11 @@ def test_pieces_that_were_lost_are_made_again(client, data, expected, monkeypatc
 def test_the_death_of_a_worker_costs_only_time(client, data, expected, monkeypatch):
     advance, killed = ours.ClusterPieces.advance, []
 
-    def kill(self, log):
-        if len(log) == 3 and not killed:
+    def kill(self, logs):
+        if len(logs[0]) == 3 and not killed:
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
-        return advance(self, log)
+        return advance(self, logs)
 
     monkeypatch.setattr(ours.ClusterPieces, "advance", kill)
     assert to_text(calibrator().fit(data, client=client).model_) == expected
@@ -153,14 +172,14 @@ def test_the_death_of_a_worker_costs_only_time(client, data, expected, monkeypat
 def test_workers_may_leave_and_come(cluster, client, data, expected, monkeypatch):
     advance, seen = ours.ClusterPieces.advance, set()
 
-    def change(self, log):
-        if len(log) in (2, 5):
-            n_workers = 1 if len(log) == 2 else 2
+    def change(self, logs):
+        if len(logs[0]) in (2, 5):
+            n_workers = 1 if len(logs[0]) == 2 else 2
             cluster.scale(n_workers)
             while len(client.nthreads()) != n_workers:
                 time.sleep(0.05)
         seen.update(client.nthreads())
-        return advance(self, log)
+        return advance(self, logs)
 
     monkeypatch.setattr(ours.ClusterPieces, "advance", change)
     try:

@@ -140,8 +140,8 @@ class Material:
     def packed(self) -> Material:
         """The same without what members do not look at, to be sent elsewhere; of a table."""
         part = self.part
-        numbers = replace(part, instances=part.instances.without_origin(), movable=part.movable[:0])
-        return replace(self, part=numbers)
+        numbers = replace(part.instances.without_origin(), start=None, cluster=None)
+        return replace(self, part=replace(part, instances=numbers, movable=part.movable[:0]))
 
 
 Boost = Callable[[Material, Sequence[Way]], list[tuple[Member, Floats]]]

@@ -410,7 +410,7 @@ class Instances:
     def without_origin(self) -> Instances:
         """The numbers of a table's instances alone, which are small enough to be sent."""
         origin: Any = NoOrigin()
-        return replace(self, origin=origin, start=None, cluster=None)
+        return replace(self, origin=origin)
 
     def view(self) -> View:
         """What a rule may see."""

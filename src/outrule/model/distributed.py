@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -26,9 +25,10 @@ from outrule import progress, threads
 from outrule.calibration.audit import Tally, Whole
 from outrule.calibration.cross_fit import PROGRESS, Boost, Material, Way
 from outrule.calibration.curves import Member
-from outrule.calibration.pieces import Log, Opening, Piece
+from outrule.calibration.partitioned import add_tallies, opening
+from outrule.calibration.pieces import Log, Opening, Piece, Question
 from outrule.errors import DataError
-from outrule.model.recipes import Common, Extent, Recipe
+from outrule.model.recipes import Common, Extents, Recipe
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Integers
@@ -40,16 +40,7 @@ IDLE = 3600.0  # seconds after which pieces that nobody asks for are dropped
 
 
 Boosted = tuple[Member, Floats]
-
-
-class Question(NamedTuple):
-    """What is asked of pieces: the name of a method, and what it is given."""
-
-    method: str
-    given: tuple[Any, ...]
-
-    def ask(self, piece: Piece) -> Any:
-        return getattr(piece, self.method)(*self.given)
+Opened = Sequence[tuple[Whole, ...]]  # what pieces of every cell are opened with
 
 
 class _Kept(NamedTuple):
@@ -127,7 +118,7 @@ def check_versions(address: str, theirs: dict[str, str], ours: dict[str, str]) -
             )
 
 
-def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Extent]:
+def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Extents]:
     """Make the pieces of a file and keep them; where, and how far its outcomes go."""
     from distributed import get_worker  # only workers call this
 
@@ -138,13 +129,13 @@ def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Ex
         folder = tempfile.TemporaryDirectory(prefix="outrule-", dir=worker.local_directory)
         with _reading:
             instances = recipe.reader.read()
-        pieces, extent = recipe.make(common, instances, Path(folder.name) / "pieces")
+        pieces, extents = recipe.make(common, instances, Path(folder.name) / "pieces")
     except (OSError, DataError) as error:
         raise DataError(f"on the worker {worker.address}: {error}") from None
     with _lock:
         if job.key not in _over:  # else the fit has ended meanwhile, by an error elsewhere
             _kept[job.key, number] = _Kept(pieces, folder, time.monotonic())
-    return worker.address, extent
+    return worker.address, extents
 
 
 def drop_stale() -> None:
@@ -157,9 +148,12 @@ def drop_stale() -> None:
 
 
 def answer(
-    key: str, numbers: Sequence[int], whole: Whole | None, question: Question
+    key: str, numbers: Sequence[int], opened: Opened | None, question: Question
 ) -> tuple[list[Any], list[int]]:
-    """The answers of the pieces of some files, and the files whose pieces are not here."""
+    """The answers of the pieces of some files, and the files whose pieces are not here.
+
+    ``opened`` is what pieces are opened with that were made anew.
+    """
     found, missing = list[Any](), list[int]()
     for number in numbers:
         with _lock:  # nobody else may use them until they are put back
@@ -168,13 +162,14 @@ def answer(
             missing.append(number)
             continue
         for piece in kept.pieces:
-            if piece.whole is None and whole is not None and question.method != "open":
-                piece.open(whole)
-        found += [question.ask(piece) for piece in kept.pieces]
+            if piece.whole is None and opened is not None and question.method != "open":
+                piece.open(*opened[piece.cell])
+        found += question.ask(kept.pieces)
         with _lock:  # after an error they stay away, for they may be half changed
             _kept[key, number] = kept._replace(used=time.monotonic())
     if question.method == "advance" and found:
-        found = [reduce(Tally.plus, found)]
+        cells = sorted({cell for cell, _ in found})
+        found = list(zip(cells, add_tallies(found), strict=True))
     return found, missing
 
 
@@ -183,12 +178,12 @@ def remake(
     number: int,
     common: Common,
     recipe: Recipe,
-    whole: Whole | None,
+    opened: Opened | None,
     question: Question,
 ) -> tuple[str, list[Any]]:
     """Make the pieces of a file that were lost, and answer."""
     address, _ = make(job, number, common, recipe)
-    return address, answer(job.key, [number], whole, question)[0]
+    return address, answer(job.key, [number], opened, question)[0]
 
 
 def forget(key: str) -> None:
@@ -259,7 +254,7 @@ class ClusterPieces:
         self.job = Job(uuid4().hex, versions())
         self.common = client.submit(_same, common, pure=False)  # made again if it is lost
         self.owner: dict[int, str] = {}
-        self.whole: Whole | None = None
+        self.opened_with: Opened | None = None
 
     @classmethod
     @contextmanager
@@ -275,7 +270,7 @@ class ClusterPieces:
                 engine.common.release()
                 client.run(forget, engine.job.key, on_error="ignore")
 
-    def build(self) -> Callable[[], list[Extent]]:
+    def build(self) -> Callable[[], list[Extents]]:
         """Start to make all pieces; returns what waits for them."""
         with _any_size():
             futures = [
@@ -283,34 +278,35 @@ class ClusterPieces:
                 for number, recipe in enumerate(self.recipes)
             ]
 
-        def wait() -> list[Extent]:
+        def wait() -> list[Extents]:
             found = gather(self.client, futures)
             self.owner = {number: address for number, (address, _) in enumerate(found)}
-            return [extent for _, extent in found]
+            return [extents for _, extents in found]
 
         return wait
 
-    def open(self, whole: Whole) -> list[Opening]:
-        self.whole = whole
-        return self._ask(Question("open", (whole,)))
+    def open(self, wholes: Sequence[Whole], every: Whole) -> list[tuple[int, Opening]]:
+        self.opened_with = opening(wholes, every)
+        return self._ask(Question("open", self.opened_with))
 
-    def advance(self, log: Log) -> Tally:
-        tallies: list[Tally] = self._ask(Question("advance", (list(log),)))
-        return reduce(Tally.plus, tallies)
+    def advance(self, logs: Sequence[Log]) -> list[Tally]:
+        return add_tallies(self._ask(Question("advance", [(list(log),) for log in logs])))
 
-    def squares(self, means: Floats) -> list[Floats]:
-        return self._ask(Question("squares", (means,)))
+    def squares(self, means: Sequence[Floats | None]) -> list[tuple[int, Floats]]:
+        return self._ask(Question("squares", [None if one is None else (one,) for one in means]))
 
-    def cluster_sums(self, n_clusters: int, tests: range) -> Integers:
-        parts = self._ask(Question("cluster_sums", (n_clusters, tests)))
-        return np.asarray(sum(parts[1:], start=parts[0]))
+    def cluster_sums(self, n_clusters: int, tests: range, cell: int) -> Integers:
+        assert self.opened_with is not None
+        given: list[tuple[Any, ...] | None] = [None] * len(self.opened_with)
+        given[cell] = (n_clusters, tests)
+        return np.asarray(sum(one for _, one in self._ask(Question("cluster_sums", given))))
 
-    def _ask(self, question: Question) -> list[Any]:
+    def _ask(self, question: Question) -> list[tuple[int, Any]]:
         """One message to every worker that has pieces; then those that were lost, one by one."""
         files: dict[str, list[int]] = {}
         for number, address in self.owner.items():
             files.setdefault(address, []).append(number)
-        given = (self.whole, question)
+        given = (self.opened_with, question)
         futures = [
             self.client.submit(
                 answer,
