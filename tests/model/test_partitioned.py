@@ -358,6 +358,15 @@ def test_arguments_of_partitions_are_checked(tmp_path):
         outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(data, np.ones((2, 2)))
 
 
+def test_what_needs_one_table_says_so(tmp_path):
+    data = outrule.Partitions(cut(tables.offers(n=60), tmp_path / "in", 1), **COLUMNS)
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.3, start=None).fit(data)
+    watch = outrule.Watch(calibrator)
+    for use in (calibrator.predict, calibrator.decide, calibrator.partial_fit, watch.update):
+        with pytest.raises(outrule.DataError, match="Partitions are for fit and certify"):
+            use(data)
+
+
 @pytest.mark.parametrize(("n", "most"), [(10, 10), (10, 3), (5_000, 7), (5_000, 4_999)])
 def test_a_sample_has_its_size_and_no_order(n, most):
     chosen = choose_sample(n, most)

@@ -434,6 +434,12 @@ def as_instances(
     value_range: tuple[float, float] = (0.0, 1.0),
 ) -> Instances:
     """Arrays become Instances; Instances must already have everything that belongs to them."""
+    if is_partitioned(data):
+        raise DataError(
+            "Partitions are for fit and certify. Read one file after the other, as "
+            "Instances.from_table, or use the command line: outrule predict, decide and watch take "
+            "folders."
+        )
     if not isinstance(data, Instances):
         return Instances.from_arrays(
             data, outcomes, available=available, weight=sample_weight, value_range=value_range

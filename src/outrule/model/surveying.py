@@ -80,7 +80,7 @@ class Survey:
     cluster: list[Integers] | None
     nullable: frozenset[str]  # columns with nulls in some file
     unknown: bool  # whether some propensities are
-    numbers: list[Integers] | None  # of the values by which segments are cut, (n_by, n) per file
+    numbers: list[NDArray[Any]] | None  # of segments' values, (n_by, n) per file
     values: tuple[list[Value], ...]  # what they stand for, of every entry
     chosen: Integers  # numbers of the instances in the sample
     sample: Instances
@@ -187,7 +187,7 @@ class _Look:
     ):
         self.data, self.problem, self.order, self.chosen = data, problem, tuple(order), chosen
         self.by = () if segments is None else segments.by
-        self.numbers: list[Integers] = []
+        self.numbers: list[NDArray[Any]] = []
         self.values: list[dict[Value, int]] = [{} for _ in self.by]
         self.first, self.n_rows, self.k = 0, 0, 1
         self.unknown = False
@@ -255,7 +255,7 @@ class _Look:
             self.witnesses.append(frame[_rows(instances, owners)])
             self.n_witnesses += len(owners)
 
-    def _number_values(self, instances: Instances) -> Integers:
+    def _number_values(self, instances: Instances) -> NDArray[Any]:
         """The values of the columns of segments, numbered as in all files; (n_by, n)."""
         found = np.empty((len(self.by), len(instances)), dtype=np.int32)
         for row, columns, known in zip(found, self.by, self.values, strict=True):
