@@ -230,7 +230,7 @@ def gather(client: Any, futures: list[Any]) -> list[Any]:
     except KilledWorker as error:
         raise DataError(
             f"several workers died at the same work ({error}): give them more memory, or "
-            "write smaller files."
+            "write smaller files and use a smaller sample."
         ) from None
     except CancelledError:
         raise DataError(
