@@ -158,7 +158,7 @@ def test_segments_that_cannot_be_cut_are_refused(tmp_path, monkeypatch):
             outrule.DecisionCalibrator(outrule.BestAction(), RULES, segments=segments).fit(data)
         return str(raised.value)
 
-    assert "b00.parquet: there is no column 'town'" in words("town")
+    assert "b00.parquet: column 'town' is missing. The columns are: " in words("town")
     spoken = words("km")
     assert "column 'km' changes within the instance" in spoken
     assert "b00.parquet, counting from 1" in spoken
