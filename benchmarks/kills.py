@@ -54,9 +54,9 @@ def time_rounds(engine: type, folder: Path, client: Any) -> list[float]:
     """Seconds of every round but the first."""
     advance, seconds = engine.advance, list[float]()
 
-    def timed(self: Any, log: Any) -> Any:
+    def timed(self: Any, logs: Any) -> Any:
         begin = time.perf_counter()
-        found = advance(self, log)
+        found = advance(self, logs)
         seconds.append(time.perf_counter() - begin)
         return found
 

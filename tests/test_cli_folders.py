@@ -280,10 +280,25 @@ def test_fit_on_a_folder_says_what_it_cannot_do(past):
     fresh = SPEC + '[fit]\ncheck = "fresh batches"\nsize = 10\n'
     assert "'check' must be Reuse() without validation" in words(spec=fresh)
     segments = SPEC + '[fit]\nsegments = ["driver"]\n'
-    assert "'segments' must be None for data in many files" in words(spec=segments)
+    assert "'driver' changes within the instance" in words(spec=segments)
     typo = SPEC.replace('prediction = "score"', 'prediction = "scor"')
     assert "there is no column 'scor'. Did you mean 'score'?" in words(spec=typo)
     assert "scratch folder" in words("--scratch", past / "nowhere")
+
+
+def test_fit_inside_segments_on_a_folder_is_that_of_one_table(past):
+    for path in (past / "past.parquet", *(past / "past").iterdir()):
+        frame = pl.read_parquet(path)
+        frame.with_columns(third=pl.col("trip").hash(1) % 3).write_parquet(path)
+    more = '[fit]\nsegments = ["third"]\nmin_instances = 20\n'
+    (past / "spec.toml").write_text(SPEC + more)
+    results = [
+        run("fit", past / name, "--spec", past / "spec.toml", "-o", past / f"{name}.json")
+        for name in ("past", "past.parquet")
+    ]
+    assert results[0].exit_code == 0, results[0].stderr
+    assert (past / "past.json").read_text() == (past / "past.parquet.json").read_text()
+    assert results[0].stdout.replace("past.json", "past.parquet.json") == results[1].stdout
 
 
 def test_values_of_a_sample_are_called_so(past):

@@ -144,3 +144,27 @@ def test_explored_decisions_certify_and_watch_a_model_that_was_fitted_on_all_out
     assert "estimated from a log" in (folder / "w.html").read_text()
     found = run("watch", model, log, "--state", folder / "watch.json")
     assert "already counted" in found.stderr
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_log_in_many_files_is_certified_as_one_table(folder, nested):
+    """The first file shows all outcomes, so that the nulls are found in the second."""
+    log = logged(explore(folder)[1])
+    full = offers(200, 3).with_columns(propensity=1.0).select(log.columns)
+    if nested:
+        log, full = (
+            one.group_by("visit", maintain_order=True).agg(pl.all()) for one in (log, full)
+        )
+    (folder / "log").mkdir()
+    cuts = {"0": full, "1": log[: log.height // 2], "2": log[log.height // 2 :]}
+    for name, part in cuts.items():
+        part.write_parquet(folder / "log" / f"{name}.parquet")
+    pl.concat(cuts.values()).write_parquet(folder / "log.parquet")
+    one, many = (
+        run("certify", folder / "model.json", folder / name, "-o", folder / f"{name}.json")
+        for name in ("log.parquet", "log")
+    )
+    assert many.exit_code == one.exit_code, many.stderr
+    text = (folder / "log.json").read_text()
+    assert text == (folder / "log.parquet.json").read_text()
+    assert json.loads(text)["feedback"] == "logged"

@@ -6,12 +6,15 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 import partition_tables as tables
 import pytest
 from partition_tables import COLUMNS, RULES, cut
 
 import outrule
+from outrule import progress
 from outrule.calibration import pieces
+from outrule.calibration.cross_fit import Material
 from outrule.model import distributed as ours
 from outrule.model.codec import to_text
 from test_cli import run
@@ -76,14 +79,75 @@ def test_the_default_method_and_clusters_too(client, data):
     assert to_text(default.fit(clustered, client=client).model_) == expected
 
 
+@pytest.mark.parametrize("more", [{}, {"propensity": "propensity", "weight": "weight"}])
+def test_workers_boost_the_members_of_the_start(client, more, tmp_path, monkeypatch):
+    frame = tables.logged(tables.offers()) if more else tables.offers()
+    data = outrule.Partitions(cut(frame, tmp_path / "in", 3), **COLUMNS, **more)
+    default = outrule.DecisionCalibrator(outrule.BestAction(), RULES)
+    whole = outrule.Instances.from_table(tables.stacked(tmp_path / "in"), **COLUMNS, **more)
+    expected, said = to_text(default.fit(whole).model_), []
+    monkeypatch.setattr(Material, "member", None)  # of this process: it boosts nothing
+    with progress.heard_by(lambda noun, *numbers: said.append((noun, *numbers[:2]))):
+        assert to_text(default.fit(data, client=client).model_) == expected
+    members = [said for said in said if said[0] == "part of the start"]
+    assert members == [("part of the start", number, 6) for number in range(1, 7)]
+
+
+@pytest.mark.parametrize("more", [{}, {"cluster": "day"}])
+def test_workers_fit_inside_segments_too(client, data, more, monkeypatch):
+    clustered = outrule.Partitions([file.path for file in data.files], **COLUMNS, **more)
+    by = outrule.Segments(["city", "rank"], 0.03, 15)
+    default = outrule.DecisionCalibrator(outrule.BestAction(), RULES, segments=by)
+    expected, advance, rounds = to_text(default.fit(clustered).model_), [], []
+    advance = ours.ClusterPieces.advance
+
+    def lose(self, logs):
+        rounds.append(logs)
+        if len(rounds) in (2, 4):
+            client.run(_lose)
+        return advance(self, logs)
+
+    monkeypatch.setattr(ours.ClusterPieces, "advance", lose)
+    assert to_text(default.fit(clustered, client=client).model_) == expected
+    assert len(rounds) > 4
+
+
+def test_members_that_were_lost_are_boosted_again(client, data, monkeypatch):
+    default = outrule.DecisionCalibrator(outrule.BestAction(), RULES)
+    expected, killed, gather = to_text(default.fit(data).model_), [], ours.gather
+
+    def kill(client, futures):
+        if not killed:
+            owner = next(iter(client.who_has(futures[:1]).values()))[0]
+            killed.append(client.run(os.getpid, workers=[owner])[owner])
+            os.kill(killed[0], signal.SIGKILL)
+        return gather(client, futures)
+
+    monkeypatch.setattr(ours, "gather", kill)
+    assert to_text(default.fit(data, client=client).model_) == expected
+    assert killed
+    client.wait_for_workers(2)
+
+
+def test_functions_of_the_caller_decide_on_workers_too(client, data):
+    problem = outrule.Oracle(best_of, k=1)
+    default = outrule.DecisionCalibrator(problem, RULES[:2], start=outrule.CrossFit(max_patches=4))
+    expected = to_text(default.fit(data).model_)
+    assert to_text(default.fit(data, client=client).model_) == expected
+
+
+def best_of(weights):
+    return np.arange(len(weights)) == weights.argmax()
+
+
 def test_pieces_that_were_lost_are_made_again(client, data, expected, monkeypatch):
     advance, rounds = ours.ClusterPieces.advance, []
 
-    def lose(self, log):
-        rounds.append(len(log))
-        if len(log) in (2, 5):
+    def lose(self, logs):
+        rounds.append(len(logs[0]))
+        if len(logs[0]) in (2, 5):
             client.run(_lose)
-        return advance(self, log)
+        return advance(self, logs)
 
     monkeypatch.setattr(ours.ClusterPieces, "advance", lose)
     assert to_text(calibrator().fit(data, client=client).model_) == expected
@@ -93,11 +157,11 @@ def test_pieces_that_were_lost_are_made_again(client, data, expected, monkeypatc
 def test_the_death_of_a_worker_costs_only_time(client, data, expected, monkeypatch):
     advance, killed = ours.ClusterPieces.advance, []
 
-    def kill(self, log):
-        if len(log) == 3 and not killed:
+    def kill(self, logs):
+        if len(logs[0]) == 3 and not killed:
             killed.append(next(iter(client.run(os.getpid).values())))
             os.kill(killed[0], signal.SIGKILL)
-        return advance(self, log)
+        return advance(self, logs)
 
     monkeypatch.setattr(ours.ClusterPieces, "advance", kill)
     assert to_text(calibrator().fit(data, client=client).model_) == expected
@@ -108,14 +172,14 @@ def test_the_death_of_a_worker_costs_only_time(client, data, expected, monkeypat
 def test_workers_may_leave_and_come(cluster, client, data, expected, monkeypatch):
     advance, seen = ours.ClusterPieces.advance, set()
 
-    def change(self, log):
-        if len(log) in (2, 5):
-            n_workers = 1 if len(log) == 2 else 2
+    def change(self, logs):
+        if len(logs[0]) in (2, 5):
+            n_workers = 1 if len(logs[0]) == 2 else 2
             cluster.scale(n_workers)
             while len(client.nthreads()) != n_workers:
                 time.sleep(0.05)
         seen.update(client.nthreads())
-        return advance(self, log)
+        return advance(self, logs)
 
     monkeypatch.setattr(ours.ClusterPieces, "advance", change)
     try:
@@ -148,6 +212,8 @@ def test_other_versions_and_no_workers_are_refused_before_any_file_is_read(clien
     lock = outrule.Choose("locked", Locked())
     with pytest.raises(outrule.DataError, match="rule 'locked' cannot be sent to workers"):
         outrule.DecisionCalibrator(outrule.BestAction(), [lock]).fit(data, client=client)
+    with pytest.raises(outrule.DataError, match="the problem cannot be sent to workers"):
+        outrule.DecisionCalibrator(outrule.Oracle(Locked(), k=1), RULES).fit(data, client=client)
     with (
         dask.LocalCluster(n_workers=0, dashboard_address=None) as empty,
         dask.Client(empty, set_as_default=False) as lonely,

@@ -19,6 +19,7 @@ from outrule.calibration.sources import SameData
 from outrule.data.partitions import choose_sample
 from outrule.model import fitting, recipes
 from outrule.model.codec import to_text
+from outrule.model.cutting import Area
 from outrule.model.surveying import survey
 from outrule.rules.decisions import decide_all, distinct
 
@@ -30,6 +31,8 @@ def small_pieces(monkeypatch):
 
 
 TWO_AT_ONCE = [rule for rule in RULES if not isinstance(rule, outrule.Fixed)]
+CITIES = outrule.Segments(["city"], 0.02, 20)
+CROSSED = outrule.Segments(["rank", ("city", "rank")], 0.03, 15)  # of rank, the null is too small
 CASES = {
     "default": (outrule.BestAction(), RULES, {}, {}),
     "epsilon": (outrule.BestAction(), RULES, {"epsilon": 0.004, "start": None}, {}),
@@ -47,6 +50,26 @@ CASES = {
     "both": (outrule.TopK(2), TWO_AT_ONCE, {}, {"weight": "weight", "cluster": "day"}),
     "start": (outrule.BestAction(), RULES, {"start": None}, {"start": "score"}),
     "no items": (outrule.BestAction(), TWO_AT_ONCE, {}, {"item": None}),
+    "segments": (outrule.BestAction(), RULES, {"segments": CROSSED}, {}),
+    "segments, epsilon": (
+        outrule.BestAction(),
+        RULES,
+        {"epsilon": 0.1, "start": None, "segments": CROSSED},
+        {},
+    ),
+    "segments, weights": (outrule.TopK(2), TWO_AT_ONCE, {"segments": CITIES}, {"weight": "weight"}),
+    "segments, clusters": (
+        outrule.BestAction(),
+        RULES,
+        {"segments": CITIES},
+        {"weight": "weight", "cluster": "day"},
+    ),
+    "log in segments": (
+        outrule.BestAction(),
+        RULES,
+        {"segments": CITIES},
+        {"propensity": "propensity", "weight": "weight"},
+    ),
     "log": (outrule.BestAction(), RULES, {}, {"propensity": "propensity"}),
     "log of clusters": (
         outrule.BestAction(),
@@ -77,6 +100,8 @@ def test_any_cut_gives_the_model_of_one_table(case, tmp_path):
         assert stacked(folder).equals(stacked(folders[0]))
         found = fit(case, outrule.Partitions(folder, **columns), n_jobs=n_jobs)
         assert to_text(found.model_) == expected
+    if case == "segments, epsilon":
+        assert {patch.segment for patch in found.model_.patches} > {-1}
 
 
 def class_probabilities(n=400):
@@ -102,6 +127,45 @@ def test_predictions_on_the_simplex_are_cut_too(tmp_path):
     for n in (2, 5):
         data = outrule.Partitions(cut(frame, tmp_path / str(n), n), **columns)
         assert to_text(calibrator.fit(data).model_) == expected
+    frame = frame.with_columns(third=pl.col("visit") % 3)
+    calibrator.set_params(segments=outrule.Segments(["third"], 0.1, 50))
+    expected = to_text(calibrator.fit(outrule.Instances.from_table(frame, **columns)).model_)
+    data = outrule.Partitions(cut(frame, tmp_path / "thirds", 4), **columns)
+    assert to_text(calibrator.fit(data).model_) == expected
+
+
+def test_instances_without_a_weight_may_be_a_cell_of_their_own(tmp_path):
+    """They are in a segment by themselves there, so that the loop never looks at them."""
+    odd = pl.col("visit").str.tail(-1).cast(int) % 5 == 0
+    frame = tables.offers().with_columns(
+        fifth=pl.when(odd).then(pl.lit("yes")).otherwise(pl.lit("no")),
+        weight=pl.when(odd).then(0.0).otherwise(pl.col("weight") + 1),
+    )
+    columns = COLUMNS | {"weight": "weight"}
+    by = outrule.Segments(["city", "fifth"], 0.02, 20)
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), RULES, segments=by)
+    data = outrule.Partitions(cut(frame, tmp_path / "in", 3), **columns)
+    whole = outrule.Instances.from_table(stacked(tmp_path / "in"), **columns)
+    assert to_text(calibrator.fit(data).model_) == to_text(calibrator.fit(whole).model_)
+
+
+def test_segments_that_cannot_be_cut_are_refused(tmp_path, monkeypatch):
+    data = outrule.Partitions(cut(tables.offers(), tmp_path / "in", 3), **COLUMNS)
+
+    def words(*by, **sizes):
+        segments = outrule.Segments(by, **sizes)
+        with pytest.raises(outrule.DataError) as raised:
+            outrule.DecisionCalibrator(outrule.BestAction(), RULES, segments=segments).fit(data)
+        return str(raised.value)
+
+    assert "b00.parquet: column 'town' is missing. The columns are: " in words("town")
+    spoken = words("km")
+    assert "column 'km' changes within the instance" in spoken
+    assert "b00.parquet, counting from 1" in spoken
+    assert "no value of rank has 50 % of the weight" in words("rank", min_share=0.5)
+    monkeypatch.setattr("outrule.calibration.segmented.MOST_CELLS", 3)
+    spoken = words("city", "rank", min_share=0.01, min_instances=5)
+    assert "the segments overlap in 19 ways, and at most 3 are supported" in spoken
 
 
 def test_of_a_large_table_the_start_is_fitted_on_a_sample(tmp_path):
@@ -144,7 +208,7 @@ def test_a_lost_piece_is_made_again_and_the_log_replayed(tmp_path):
     blank = fitting.blank_model(settings, found.sample, None)
     ready = fitting.prepare(blank, found.sample, settings.generator)
 
-    common = recipes.Common(blank, ready.tests, found.n, found.total_weight)
+    common = recipes.Common(blank, ready.tests, Area(found.n, found.total_weight))
 
     def build(name):
         every = recipes.recipes_of(found, ready, settings.rivals)
@@ -242,7 +306,6 @@ def test_items_that_the_sample_lacks_are_known_to_rules(tmp_path):
     [
         ({"check": outrule.FreshBatches(100)}, "'check' argument .* Reuse"),
         ({"check": outrule.Reuse(validation=0.2)}, "'check' argument .* without validation"),
-        ({"segments": ["city"]}, "'segments' argument .* None for data in many files"),
         (
             {
                 "check": outrule.PrivateReuse(1.0),
@@ -295,6 +358,15 @@ def test_arguments_of_partitions_are_checked(tmp_path):
         outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(data, np.ones((2, 2)))
 
 
+def test_what_needs_one_table_says_so(tmp_path):
+    data = outrule.Partitions(cut(tables.offers(n=60), tmp_path / "in", 1), **COLUMNS)
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.3, start=None).fit(data)
+    watch = outrule.Watch(calibrator)
+    for use in (calibrator.predict, calibrator.decide, calibrator.partial_fit, watch.update):
+        with pytest.raises(outrule.DataError, match="Partitions are for fit and certify"):
+            use(data)
+
+
 @pytest.mark.parametrize(("n", "most"), [(10, 10), (10, 3), (5_000, 7), (5_000, 4_999)])
 def test_a_sample_has_its_size_and_no_order(n, most):
     chosen = choose_sample(n, most)
@@ -307,16 +379,36 @@ class KilledError(Exception):
     """As if the process ended here."""
 
 
+def test_a_fit_with_segments_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    data = outrule.Partitions(cut(tables.offers(), tmp_path / "in", 3), **COLUMNS)
+    path, advance, looks = tmp_path / "checkpoint", LocalPieces.advance, []
+    problem, rules, settings, _ = CASES["segments, epsilon"]
+    calibrator = outrule.DecisionCalibrator(problem, rules, **settings)
+    expected = to_text(calibrator.fit(data).model_)
+
+    def count(self, logs):
+        looks.append(sum(map(len, logs)))
+        if len(looks) == 5:
+            raise KilledError
+        return advance(self, logs)
+
+    monkeypatch.setattr(LocalPieces, "advance", count)
+    with pytest.raises(KilledError):
+        calibrator.fit(data, checkpoint=path)
+    assert to_text(calibrator.fit(data, checkpoint=path).model_) == expected
+    assert looks[5] == looks[4]  # no look was made twice
+
+
 def test_a_fit_that_was_killed_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     data = outrule.Partitions(cut(tables.offers(), tmp_path / "in", 3), **COLUMNS)
     path, advance, looks = tmp_path / "checkpoint", LocalPieces.advance, []
     expected = to_text(fit("epsilon", data).model_)
 
-    def count(self, log):
-        looks.append(len(log))
+    def count(self, logs):
+        looks.append(len(logs[0]))
         if len(looks) == 5:
             raise KilledError
-        return advance(self, log)
+        return advance(self, logs)
 
     monkeypatch.setattr(LocalPieces, "advance", count)
     calibrator = outrule.DecisionCalibrator(*CASES["epsilon"][:2], **CASES["epsilon"][2])

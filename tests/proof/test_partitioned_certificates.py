@@ -43,6 +43,89 @@ def test_any_cut_gives_the_certificate_of_one_table(case, tmp_path):
     outrule.verify(found, calibrator, whole)
 
 
+def log(seed, *, never=False, unknown=False):
+    """A log of shown offers: all at random, without dag, or with some propensities unknown."""
+    frame = tables.logged(tables.offers(seed))
+    shown = pl.col("outcome").is_not_null()
+    if never:  # dag is never shown: instances in which he was become ones that show nobody
+        dag, size = pl.col("item") == "dag", pl.len().over("visit")
+        frame = frame.with_columns(
+            outcome=pl.when(~dag).then(pl.col("outcome")),
+            propensity=pl.when(dag).then(0.0).otherwise(1 / size),
+        )
+    if unknown:
+        last = pl.col("visit") == pl.col("visit").last()
+        frame = frame.with_columns(propensity=pl.when(shown | ~last).then(pl.col("propensity")))
+    return frame
+
+
+LOGS = {
+    "best action": (outrule.BestAction(), RULES, {}, {}),
+    "never": (outrule.BestAction(), RULES, {}, {"never": True}),
+    "unknown": (outrule.BestAction(), RULES, {}, {"unknown": True}),
+    "estimated": (outrule.TopK(2), TWO, {"propensity_estimated": True}, {}),
+    "both": (outrule.TopK(3), TWO, {"weight": "weight", "cluster": "day"}, {"never": True}),
+    "no items": (outrule.BestAction(), TWO, {"item": None}, {"never": True}),
+}
+
+
+@pytest.mark.parametrize("case", LOGS)
+def test_logs_are_judged_as_on_one_table(case, tmp_path):
+    problem, rules, more, kind = LOGS[case]
+    columns = COLUMNS | {"propensity": "propensity"} | more
+    trained = outrule.Instances.from_table(log(8), **columns)
+    calibrator = outrule.DecisionCalibrator(problem, rules, epsilon=0.05).fit(trained)
+    folders = [cut(log(2, **kind), tmp_path / str(n), n) for n in (1, 3, 7)]
+    whole = outrule.Instances.from_table(stacked(folders[0]), **columns)
+    by = {"segments": outrule.Segments(["city"], 0.02, 20)}
+    declared = by | ({"max_weight": 40.0} if "weight" in columns else {})
+    expected = outrule.certify(calibrator, whole, **declared)
+    assert expected.feedback == "logged"
+    assert bool(expected.unsupported.items) == (case in ("never", "both"))
+    for folder, n_jobs in zip(folders, (1, 2, None), strict=True):
+        data = outrule.Partitions(folder, **columns)
+        found = outrule.certify(calibrator.set_params(n_jobs=n_jobs), data, **declared)
+        assert found.to_json() == expected.to_json()
+    outrule.verify(found, calibrator, whole)
+
+
+def test_a_model_of_all_outcomes_is_judged_by_a_log_too(tmp_path):
+    calibrator = fitted("best action")
+    columns = COLUMNS | {"propensity": "propensity"}
+    frame = log(2)
+    later = log(5).with_columns(visit="n" + pl.col("visit"))
+    files = [*sorted(cut(frame, tmp_path / "a", 3).glob("b*"))]
+    more = [*files, *sorted(cut(later, tmp_path / "b", 2).glob("b*"))]
+    looks = []
+    for source in (
+        lambda paths: outrule.Partitions(paths, **columns),
+        lambda paths: outrule.Instances.from_table(
+            pl.concat(map(pl.read_parquet, paths)), **columns
+        ),
+    ):
+        one = outrule.certify(calibrator, source(files))
+        looks.append((one.to_json(), outrule.certify(calibrator, source(more), previous=one)))
+    assert looks[0][0] == looks[1][0]
+    assert looks[0][1].to_json() == looks[1][1].to_json()
+
+
+def test_a_log_in_files_must_fit_its_propensities(tmp_path):
+    columns = COLUMNS | {"propensity": "propensity"}
+    calibrator = fitted("best action")
+    wrong = log(2).with_columns(propensity=pl.col("propensity") ** 3)
+    data = outrule.Partitions(cut(wrong, tmp_path / "sums", 3), **columns)
+    with pytest.raises(outrule.DataError, match="propensities sum to"):
+        outrule.certify(calibrator, data)
+    sure = log(2).with_columns(propensity=pl.col("outcome").is_not_null().cast(float))
+    data = outrule.Partitions(cut(sure, tmp_path / "sure", 3), **columns)
+    with pytest.raises(outrule.DataError, match="every choice of this log was certain"):
+        outrule.certify(calibrator, data)
+    high = log(2).with_columns(propensity=pl.col("propensity") + 1)
+    data = outrule.Partitions(cut(high, tmp_path / "high", 3), **columns)
+    with pytest.raises(outrule.DataError, match=r"propensity is 1.2 .*row 50 of .*b00.parquet"):
+        outrule.certify(calibrator, data)
+
+
 def test_segments_are_judged_as_on_one_table(tmp_path):
     calibrator = fitted("best action")
     folder = cut(tables.offers(seed=2), tmp_path / "in", 3)
@@ -146,9 +229,6 @@ def test_what_is_not_supported_is_refused_before_any_file_is_read(tmp_path):
     for name, value in given.items():
         with pytest.raises(outrule.ArgumentError, match=f"'{name}' argument of certify"):
             outrule.certify(calibrator, data, **{name: value})
-    logged = outrule.Partitions(tmp_path, **COLUMNS, propensity="propensity")
-    with pytest.raises(outrule.DataError, match="logs that show only some outcomes"):
-        outrule.certify(calibrator, logged)
     blind = outrule.Partitions(tmp_path, **COLUMNS | {"outcome": None})
     with pytest.raises(outrule.ArgumentError, match="'outcomes' argument of certify"):
         outrule.certify(calibrator, blind)

@@ -19,7 +19,7 @@ from outrule.calibration.audit import Tally
 from outrule.errors import DataError
 from outrule.files import is_special, write_text
 
-FORMAT = "outrule checkpoint 2"
+FORMAT = "outrule checkpoint 3"
 SEAL_LENGTH = 16  # characters
 
 
@@ -42,31 +42,31 @@ class Checkpoint:
                 "are others. Remove it, or name another file."
             )
         self.seal = head
-        self.tallies: list[Tally] = []
+        self.looks: list[list[Tally]] = []
         for line in complete[1:]:
             seal, _, row = line.partition(" ")
-            self.tallies.append(_read(row, path))
+            self.looks.append(_read(row, path))
             if seal != self._seal(row):
                 raise _damaged(path)
         if rest or not complete:
             with _named(path):
                 write_text(path, "".join(f"{line}\n" for line in complete or [head]))
 
-    def take(self) -> Tally | None:
-        """The next look, if it was made before."""
-        if self.position == len(self.tallies):
+    def take(self) -> list[Tally] | None:
+        """The next look, if it was made before: the sums of every cell of the data."""
+        if self.position == len(self.looks):
             return None
         self.position += 1
-        return self.tallies[self.position - 1]
+        return self.looks[self.position - 1]
 
-    def add(self, tally: Tally) -> None:
+    def add(self, look: list[Tally]) -> None:
         """Keep a new look; it is on disk when this returns."""
-        row = json.dumps([tally.sums.tolist(), tally.own, tally.own_marked, tally.squares])
+        row = json.dumps([[one.sums.tolist(), *one[1:]] for one in look])
         with _named(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(f"{self._seal(row)} {row}\n")
             file.flush()
             os.fsync(file.fileno())
-        self.tallies.append(tally)
+        self.looks.append(look)
         self.position += 1
 
     def _seal(self, row: str) -> str:
@@ -83,10 +83,12 @@ def _named(path: Path) -> Iterator[None]:
         raise DataError(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
-def _read(line: str, path: Path) -> Tally:
+def _read(line: str, path: Path) -> list[Tally]:
     try:
-        sums, own, marked, squares = json.loads(line)
-        return Tally(np.array(sums, dtype=np.int64), int(own), int(marked), int(squares))
+        return [
+            Tally(np.array(sums, dtype=np.int64), int(own), int(marked), int(squares))
+            for sums, own, marked, squares in json.loads(line)
+        ]
     except (ValueError, TypeError, OverflowError):
         raise _damaged(path) from None
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from outrule.types import Booleans, Floats, Integers
 
 SAMPLE = 8192  # marks whose quantiles are the levels by which tests are picked
 FRESH_LEVELS = 8  # rounds for which the levels are kept
+PROGRESS = "part of the start"  # what one member is called
 MOST_PICKS = 1 << 24  # decisions that are read to pick a test; of more, some blocks at a time
 
 
@@ -83,43 +85,84 @@ class CrossFit:
         given: Floats,
         fold: Integers,
         generator: np.random.Generator,
+        boost: Boost | None = None,
     ) -> tuple[tuple[Member, ...], Floats]:
         """The members, and the start of the instances they were fitted on.
 
-        ``given`` are predictions to start from, ``fold`` is the fold of every instance.
+        ``given`` are predictions to start from, ``fold`` is the fold of every instance; ``boost``
+        makes the members, by default on threads of this process.
         """
         stays = part.layout.per_item.get("frozen")
         seen = seen_weight(part.instances, stays)
-        tasks = _tasks(fold, part.weight if seen is None else seen)
-        if not tasks:  # nothing can be left out
+        ways = _ways(fold, part.weight if seen is None else seen)
+        if not ways:  # nothing can be left out
             return (Member(),), given
-        sample = _sample_marks(part, generator)
-        done = progress.counter("part of the start", len(tasks))
-
-        def boost(task: int) -> tuple[Member, Floats]:
-            (left_out, smoothed), start, first = tasks[task], None, given
-            rest = select(part.instances, ~left_out, stays)
-            if smoothed and n_outcomes(*rest) >= 2 * self.least:  # else it would be a constant
-                start = Isotonic().fit(*rest, self.least)
-                first = start.apply(part.instances, stays)
-            patches, best = _Boosting(self, part, problem, first, left_out, sample).run()
-            done()
-            return Member(start, patches), best
-
-        # A function of the caller's is not called from other threads.
-        with threads.using(threads.n_threads() if problem.threaded else 1):
-            found = threads.run(boost, len(tasks))
+        material = Material(self, part, problem, given, _sample_marks(part, generator))
+        found = (boost or boost_on_threads)(material, ways)
         total, count = np.zeros(len(part.outcome)), np.zeros(len(part.outcome))
-        for (left_out, _), (_, best) in zip(tasks, found, strict=True):
-            outside = left_out[part.instances.instance]
+        for way, (_, best) in zip(ways, found, strict=True):
+            outside = way.left_out[part.instances.instance]
             total[outside] += best
             count[outside] += 1.0
         members = tuple(member for member, _ in found)
         return members, mean(total, count, part.instances, stays)
 
 
-def _tasks(fold: Integers, weight: Floats) -> list[tuple[Booleans, bool]]:
-    """Which instances each member leaves out, and whether it starts from isotonic regression.
+class Way(NamedTuple):
+    """Which instances a member leaves out, and whether it starts from isotonic regression."""
+
+    left_out: Booleans
+    smoothed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What all members are made of; a member is a function of it and of its way alone."""
+
+    options: CrossFit
+    part: Part
+    problem: Problem
+    given: Floats
+    sample: Integers  # where some marks of tests are
+
+    def member(self, way: Way) -> tuple[Member, Floats]:
+        """A member, and what it predicts for the items of the instances left out."""
+        options, part, start, first = self.options, self.part, None, self.given
+        stays = part.layout.per_item.get("frozen")
+        rest = select(part.instances, ~way.left_out, stays)
+        if way.smoothed and n_outcomes(*rest) >= 2 * options.least:  # else it would be a constant
+            start = Isotonic().fit(*rest, options.least)
+            first = start.apply(part.instances, stays)
+        boosting = _Boosting(options, part, self.problem, first, way.left_out, self.sample)
+        patches, best = boosting.run()
+        return Member(start, patches), best
+
+    def packed(self) -> Material:
+        """The same without what members do not look at, to be sent elsewhere; of a table."""
+        part = self.part
+        numbers = replace(part.instances.without_origin(), start=None, cluster=None)
+        return replace(self, part=replace(part, instances=numbers, movable=part.movable[:0]))
+
+
+Boost = Callable[[Material, Sequence[Way]], list[tuple[Member, Floats]]]
+
+
+def boost_on_threads(material: Material, ways: Sequence[Way]) -> list[tuple[Member, Floats]]:
+    """The members of these ways, one on every thread of this process."""
+    done = progress.counter(PROGRESS, len(ways))
+
+    def boost(number: int) -> tuple[Member, Floats]:
+        found = material.member(ways[number])
+        done()
+        return found
+
+    # A function of the caller's is not called from other threads.
+    with threads.using(threads.n_threads() if material.problem.threaded else 1):
+        return threads.run(boost, len(ways))
+
+
+def _ways(fold: Integers, weight: Floats) -> list[Way]:
+    """The ways of all members.
 
     Half of the folds are left out, in all ways that leave weight. From four folds on the sum of
     their numbers is odd for some ways and even for others, whichever fold is among them.
@@ -128,9 +171,9 @@ def _tasks(fold: Integers, weight: Floats) -> list[tuple[Booleans, bool]]:
     ways = list(combinations(range(n_folds), max(n_folds // 2, 1)))
     starts = [(sum(way) % 2 == 1,) if n_folds > 3 else (False, True) for way in ways]
     found = [
-        (np.isin(fold, way), odd) for way, odds in zip(ways, starts, strict=True) for odd in odds
+        Way(np.isin(fold, way), odd) for way, odds in zip(ways, starts, strict=True) for odd in odds
     ]
-    return [(out, odd) for out, odd in found if weight[out].any() and weight[~out].any()]
+    return [way for way in found if weight[way.left_out].any() and weight[~way.left_out].any()]
 
 
 class _Boosting:

@@ -1,11 +1,16 @@
-"""The data of a loop in pieces: every round maps over them, and adds up what they answer."""
+"""The data of a loop in pieces: every round maps over them, and adds up what they answer.
+
+Segments cut the data into cells, each of which is audited and patched as any data are: see
+:mod:`outrule.calibration.segmented`. Without segments there is one.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
-from typing import Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,22 +26,22 @@ from outrule.calibration.check import Check, Step
 from outrule.calibration.checkpoints import Checkpoint
 from outrule.calibration.noise import errors_for, tolerance_for
 from outrule.calibration.patches import AnyPatch
-from outrule.calibration.pieces import REFRESH, Log, Opening, Piece
+from outrule.calibration.pieces import REFRESH, Log, Opening, Piece, Question
+from outrule.calibration.segmented import Blocks, tolerating
 from outrule.calibration.sources import rounds_for
+from outrule.data.segments import Segmentation
 from outrule.types import Floats, Integers
 
 CLUSTER_SUMS = 1 << 23  # numbers that are held at a time, tests times clusters
 
-Result = TypeVar("Result")
-
 
 class Engine(Protocol):
-    """Where the pieces are: each method is one pass over all of them."""
+    """Where the pieces are: each method is one pass over them; answers come with their cells."""
 
-    def open(self, whole: Whole) -> list[Opening]: ...
-    def advance(self, log: Log) -> Tally: ...
-    def squares(self, means: Floats) -> list[Floats]: ...
-    def cluster_sums(self, n_clusters: int, tests: range) -> Integers: ...
+    def open(self, wholes: Sequence[Whole], every: Whole) -> list[tuple[int, Opening]]: ...
+    def advance(self, logs: Sequence[Log]) -> list[Tally]: ...
+    def squares(self, means: Sequence[Floats | None]) -> list[tuple[int, Floats]]: ...
+    def cluster_sums(self, n_clusters: int, tests: range, cell: int) -> Integers: ...
 
 
 class LocalPieces:
@@ -45,26 +50,54 @@ class LocalPieces:
     def __init__(self, pieces: Sequence[Piece]):
         self.pieces = pieces
 
-    def open(self, whole: Whole) -> list[Opening]:
-        return self._map(lambda piece: piece.open(whole))
+    def open(self, wholes: Sequence[Whole], every: Whole) -> list[tuple[int, Opening]]:
+        return self._ask(Question("open", opening(wholes, every)))
 
-    def advance(self, log: Log) -> Tally:
-        return reduce(Tally.plus, self._map(lambda piece: piece.advance(log)))
+    def advance(self, logs: Sequence[Log]) -> list[Tally]:
+        return add_tallies(self._ask(Question("advance", [(log,) for log in logs])))
 
-    def squares(self, means: Floats) -> list[Floats]:
-        return self._map(lambda piece: piece.squares(means))
+    def squares(self, means: Sequence[Floats | None]) -> list[tuple[int, Floats]]:
+        return self._ask(Question("squares", [None if one is None else (one,) for one in means]))
 
-    def cluster_sums(self, n_clusters: int, tests: range) -> Integers:
+    def cluster_sums(self, n_clusters: int, tests: range, cell: int) -> Integers:
         total = np.zeros((len(tests), n_clusters), dtype=np.int64)
         for piece in self.pieces:  # one at a time: the sums are large
-            total += piece.cluster_sums(n_clusters, tests)
+            if piece.cell == cell:
+                total += piece.cluster_sums(n_clusters, tests)
         return total
 
-    def _map(self, work: Callable[[Piece], Result]) -> list[Result]:
+    def _ask(self, question: Question) -> list[tuple[int, Any]]:
         # A function of the caller's is not called from other threads.
         many = threads.n_threads() if self.pieces[0].problem.threaded else 1
         with threads.using(many):
-            return threads.run(lambda number: work(self.pieces[number]), len(self.pieces))
+            found = threads.run(lambda n: question.ask(self.pieces[n : n + 1]), len(self.pieces))
+        return [one for some in found for one in some]
+
+
+def opening(wholes: Sequence[Whole], every: Whole) -> list[tuple[Whole, ...]]:
+    """What pieces of every cell are opened with."""
+    return [(every,)] if len(wholes) == 1 and wholes[0] is every else [(w, every) for w in wholes]
+
+
+def add_tallies(found: Sequence[tuple[int, Tally]]) -> list[Tally]:
+    """The sums of every cell, from those of pieces."""
+    return [reduce(Tally.plus, some) for some in by_cell(found)]
+
+
+def by_cell(found: Sequence[tuple[int, Any]]) -> list[list[Any]]:
+    """Answers by the cells of the pieces that gave them; every cell has some."""
+    parts: dict[int, list[Any]] = {}
+    for cell, one in found:
+        parts.setdefault(cell, []).append(one)
+    return [parts[cell] for cell in sorted(parts)]
+
+
+class Group(NamedTuple):
+    """Cells that are judged together: all of them, or those of a segment."""
+
+    cells: Sequence[int]
+    n_counted: int  # instances with a weight
+    cluster_weight: Floats | None  # normalised, where observations are clusters
 
 
 class PartitionedData:
@@ -76,74 +109,167 @@ class PartitionedData:
     def __init__(
         self,
         engine: Engine,
-        whole: Whole,
+        every: Whole,
+        wholes: Sequence[Whole],
         k: int,
         value_range: tuple[float, float],
-        n_counted: int,
-        cluster_weight: Floats | None = None,
+        group: Group,
         checkpoint: Checkpoint | None = None,
     ):
-        self.checkpoint = checkpoint
-        self.engine, self.whole, self.k, self.value_range = engine, whole, k, value_range
-        self.n_counted, self.cluster_weight = n_counted, cluster_weight
-        self.span, self.weight = value_range[1] - value_range[0], whole.total_weight
-        self.log: list[AnyPatch | None] = []
-        openings = engine.open(whole)
-        self.marked = sum((one.marked for one in openings[1:]), start=openings[0].marked)
-        self.value_sums = sum((one.values for one in openings[1:]), start=openings[0].values)
-        unit = 2.0**whole.bits * whole.n
-        error = sum(one.squares for one in openings) * self.span**2 / unit / self.span**2
-        self.error = min(error, sum(one.offers for one in openings) / unit)
+        self.checkpoint, self.engine = checkpoint, engine
+        self.every, self.wholes, self.k, self.value_range = every, wholes, k, value_range
+        self.group = group
+        self.span, self.weight = value_range[1] - value_range[0], every.total_weight
+        self.logs: list[list[AnyPatch | None]] = [[] for _ in wholes]
+        self.violations: list[Floats] = []  # of the start, in every cell
+        openings = by_cell(engine.open(wholes, every))
+        all_of_them = [one for some in openings for one in some]
+        self.marked = [sum(one.marked for one in some) for some in openings]
+        self.value_sums = np.asarray(sum(one.values for one in all_of_them))
+        squares = [sum(one.squares for one in some) for some in openings]
+        self.errors = [
+            total * self.span**2 / (2.0**whole.bits * whole.n)
+            for total, whole in zip(squares, wholes, strict=True)
+        ]
+        self.offers = sum(one.offers for one in all_of_them) / (2.0**every.bits * every.n)
 
     def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None:
-        return self._audit()
+        return self._join(self._audits())
 
     def audit_afresh(self) -> Audit | None:
-        if not self.log or self.log[-1] is REFRESH:
-            return None
-        self.log.append(REFRESH)
-        return self._audit()
+        moved = [log for log in self.logs if log and log[-1] is not REFRESH]
+        for log in moved:
+            log.append(REFRESH)
+        return self._join(self._audits()) if moved else None
 
     def apply(self, patch: AnyPatch, found: Audit) -> None:
-        self.log.append(patch)
+        self.logs[0].append(patch)
 
-    def _audit(self) -> Audit:
-        tally = None if self.checkpoint is None else self.checkpoint.take()
-        if tally is None:
-            tally = self.engine.advance(self.log)
+    def _join(self, audits: list[Audit]) -> Audit:
+        return audits[0]
+
+    def _audits(self) -> list[Audit]:
+        """One of every cell."""
+        tallies = None if self.checkpoint is None else self.checkpoint.take()
+        if tallies is None:
+            tallies = self.engine.advance(self.logs)
             if self.checkpoint is not None:
-                self.checkpoint.add(tally)
+                self.checkpoint.add(tallies)
         decisions = np.empty((0, 0), dtype=np.uint8)  # they stay where they were made
-        return read_tally(tally, self.marked, self.whole, self.k, self.span, decisions)
+        return [
+            read_tally(tally, marked, whole, self.k, self.span, decisions)
+            for tally, marked, whole in zip(tallies, self.marked, self.wholes, strict=True)
+        ]
 
     def values(self) -> Floats:
-        return read_values(self.value_sums, self.whole, self.value_range)
+        return read_values(self.value_sums, self.every, self.value_range)
+
+    def squared_error(self) -> float:
+        """That of the start."""
+        return float(self.errors[0])
 
     def supported_tolerance(self) -> float:
-        return tolerance_for(self._standard_errors(), self.n_counted, self.k, self.span)
+        self.violations = [audit.violations for audit in self._audits()]
+        return self._noise([self.group])[0]
 
-    def _standard_errors(self) -> Floats:
-        """As in noise.py, of the start; the last bits of float sums are rounded off there."""
-        violations = self._audit().violations
-        unit, weight = self.span / 2.0**self.whole.bits, self.cluster_weight
-        if weight is None:
-            n = self.n_counted
-            parts = [] if n == 1 else self.engine.squares(violations)
-        else:
-            n = int(np.count_nonzero(weight))
-            parts = [] if n == 1 else [self._cluster_squares(violations / unit, weight)]
-        if n == 1:
-            return np.full(len(violations), np.inf)
-        squares = np.array([math.fsum(column) for column in zip(*parts, strict=True)])
-        return errors_for(squares, n, unit / self.whole.n)
+    def _noise(self, groups: Sequence[Group]) -> list[float]:
+        """The tolerance that the data of groups support, which have no cell in common.
 
-    def _cluster_squares(self, means: Floats, weight: Floats) -> Floats:
-        size = max(1, CLUSTER_SUMS // len(weight))
+        As in noise.py, of the start; the last bits of float sums are rounded off there.
+        """
+        errors = self._standard_errors(groups)
+        return [
+            tolerance_for(found, group.n_counted, self.k, self.span)
+            for found, group in zip(errors, groups, strict=True)
+        ]
+
+    def _standard_errors(self, groups: Sequence[Group]) -> list[Floats]:
+        means = [self._mean(group) for group in groups]
+        if self.group.cluster_weight is not None:
+            pairs = zip(groups, means, strict=True)
+            return [self._cluster_errors(group, mean) for group, mean in pairs]
+        asked: list[Floats | None] = [None] * len(self.wholes)
+        for group, mean in zip(groups, means, strict=True):
+            for cell in group.cells:
+                asked[cell] = mean
+        parts: dict[int, list[Floats]] = {}
+        for cell, found in self.engine.squares(asked):
+            parts.setdefault(cell, []).append(found)
+        return [self._errors(group, parts) for group in groups]
+
+    def _errors(self, group: Group, parts: dict[int, list[Floats]]) -> Floats:
+        """The standard errors of a group, from the sums of squares of the pieces of its cells."""
+        n = sum(self.wholes[cell].n for cell in group.cells)
+        rows = [[row * self._unit(group, cell) ** 2 for row in parts[cell]] for cell in group.cells]
+        columns = zip(*(row for some in rows for row in some), strict=True)
+        squares = np.array([math.fsum(column) for column in columns])
+        if group.n_counted == 1:
+            return np.full(len(squares), np.inf)
+        return errors_for(squares, group.n_counted, 1 / n)
+
+    def _cluster_errors(self, group: Group, mean: Floats) -> Floats:
+        weight = group.cluster_weight
+        assert weight is not None
+        n, n_clusters = sum(self.wholes[cell].n for cell in group.cells), np.count_nonzero(weight)
+        if n_clusters == 1:
+            return np.full(len(mean), np.inf)
         found = []
-        for first, last in threads.spans(size, len(means)):
-            sums = self.engine.cluster_sums(len(weight), range(first, last))
-            found.append(((sums - weight * means[first:last, None]) ** 2).sum(axis=1))
-        return np.concatenate(found)
+        for first, last in threads.spans(max(1, CLUSTER_SUMS // len(weight)), len(mean)):
+            total = np.zeros((last - first, len(weight)))
+            for cell in group.cells:
+                sums = self.engine.cluster_sums(len(weight), range(first, last), cell)
+                total += sums * self._unit(group, cell)
+            found.append(((total - weight * mean[first:last, None]) ** 2).sum(axis=1))
+        return errors_for(np.concatenate(found), int(n_clusters), 1 / n)
+
+    def _mean(self, group: Group) -> Floats:
+        """The violations in all cells of a group together."""
+        total = sum(self.wholes[cell].total_weight for cell in group.cells)
+        shares = [self.wholes[cell].total_weight / total for cell in group.cells]
+        pairs = zip(shares, group.cells, strict=True)
+        return np.asarray(sum(share * self.violations[cell] for share, cell in pairs))
+
+    def _unit(self, group: Group, cell: int) -> float:
+        """What one of the integers of a cell is, where weights have mean one in the group."""
+        whole = self.wholes[cell]
+        n = sum(self.wholes[one].n for one in group.cells)
+        total = sum(self.wholes[one].total_weight for one in group.cells)
+        return self.span / 2.0**whole.bits * (n / total) * (whole.total_weight / whole.n)
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
-        return rounds_for(check, step, tolerance / self.span, self.error, self.k)
+        error = min(self.squared_error() / self.span**2, self.offers)
+        return rounds_for(check, step, tolerance / self.span, error, self.k)
+
+
+class PartitionedCells(PartitionedData):
+    """The same for data that segments cut into cells; the methods are those of CellData."""
+
+    def __init__(self, blocks: Blocks, groups: Sequence[Sequence[Group]], *given: Any):
+        super().__init__(*given)
+        self.blocks, self.tolerance = blocks, math.nan
+        self.groups = groups  # of every entry of the segments, in their order
+
+    def apply(self, patch: AnyPatch, found: Audit) -> None:
+        for cell, log in zip(self.blocks.cells, self.logs, strict=True):
+            log.extend(cell.own([patch]))
+
+    def _join(self, audits: list[Audit]) -> Audit:
+        return self.blocks.join(audits, self.tolerance)
+
+    def squared_error(self) -> float:
+        return float(self.blocks.mean(self.errors))
+
+    def tolerate(self, tolerance: float, *, noisy: bool) -> Segmentation:
+        """Set what is tolerated, in segments not less than their noise if that is asked for."""
+        found = self.blocks.segmentation
+        noises = [0.0] * len(found)
+        if noisy:
+            noises = [noise for groups in self.groups for noise in self._noise(groups)]
+        found = tolerating(found, tolerance, noises)
+        self.blocks, self.tolerance = replace(self.blocks, segmentation=found), tolerance
+        return found
+
+    def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
+        # As in CellData.
+        least = min([1.0, *(segment.share for segment in self.blocks.segmentation.segments)])
+        return 1 + math.ceil((super().enough_rounds(check, step, tolerance) - 1) / least)

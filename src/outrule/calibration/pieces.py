@@ -73,13 +73,32 @@ class Store:
         return np.asarray(np.memmap(self.folder / name, dtype, "r+", shape=shape))
 
 
+class Question(NamedTuple):
+    """What is asked of pieces: the name of a method, and what it is given in every cell.
+
+    Where data are not cut by segments, all are one cell. None: pieces of this cell are not asked.
+    """
+
+    method: str
+    given: Sequence[tuple[Any, ...] | None]
+
+    def ask(self, pieces: Sequence[Piece]) -> list[tuple[int, Any]]:
+        """The answers of those that are asked, with their cells."""
+        pairs = ((piece, self.given[piece.cell]) for piece in pieces)
+        return [
+            (piece.cell, getattr(piece, self.method)(*given))
+            for piece, given in pairs
+            if given is not None
+        ]
+
+
 class Opening(NamedTuple):
     """The sums of a piece that are needed once, before the first round."""
 
     marked: Integers
     values: Integers  # of every rule
     squares: int  # the squared error of the start
-    offers: int  # items on offer, by weight
+    offers: int  # items on offer, by weight; as the values in the units of all the data
 
 
 @dataclass
@@ -93,7 +112,8 @@ class Piece:
     of_rule: Integers
     layout_arrays: tuple[tuple[str, str], ...]  # kind and name of those of the problem
     weighted: bool
-    whole: Whole | None = None
+    cell: int = 0  # of those that segments cut the data into
+    whole: Whole | None = None  # of its cell
     version: int = 0  # how much of the log has been applied
     ledger: Ledger | None = None  # its large arrays are in the store
 
@@ -107,6 +127,7 @@ class Piece:
         of_rule: Integers,
         start: Floats,
         problem: Problem,
+        cell: int = 0,
     ) -> Piece:
         """Keep what the loop needs of these instances; their outcomes are known or estimated."""
         assert instances.outcome is not None
@@ -122,20 +143,23 @@ class Piece:
                 store[f"{kind}.{name}"] = array
                 names.append((kind, name))
         weighted = instances.weight is not None
-        fixed = (problem, instances.value_range, layout.k, of_rule, tuple(names), weighted)
+        fixed = (problem, instances.value_range, layout.k, of_rule, tuple(names), weighted, cell)
         return cls(store, *fixed)
 
-    def open(self, whole: Whole) -> Opening:
-        """Learn what all the data are like; the first sums."""
+    def open(self, whole: Whole, every: Whole | None = None) -> Opening:
+        """Learn what the data of its cell are like, and all of them if there are more."""
         self.whole = whole
         layout = self._layout()
         fixed = (self._instances(layout), layout, self.store["picks"], self.of_rule)
         part = part_of(*fixed, whole)
         self.store["movable"], self.store["marked"] = part.movable, part.marked
-        sizes = np.diff(layout.offsets)
-        offers = int((np.rint(part.weight * 2.0**whole.bits).astype(np.int64) * sizes).sum())
         squares = residuals(part, self.store["prediction"])[1]
-        return Opening(part.marked, value_sums(part), squares, offers)
+        marked, sizes = part.marked, np.diff(layout.offsets)
+        if every is not None:
+            part = part_of(*fixed, every)
+        unit = 2.0**part.bits
+        offers = int((np.rint(part.weight * unit).astype(np.int64) * sizes).sum())
+        return Opening(marked, value_sums(part), squares, offers)
 
     def advance(self, log: Log) -> Tally:
         """Apply what is new in the log, and audit."""

@@ -54,6 +54,15 @@ def cells_of(instances: Instances, segmentation: Segmentation) -> list[Cell]:
     return [Cell(rows, items, np.isin(numbers, kind)) for rows, items, kind in parts]
 
 
+def check_overlaps(n_cells: int) -> None:
+    """Raise for segments that would cut the data into too many cells."""
+    if n_cells > MOST_CELLS:
+        raise DataError(
+            f"the segments overlap in {n_cells:,} ways, and at most {MOST_CELLS:,} are "
+            "supported: use fewer columns, or a larger min_share."
+        )
+
+
 def cut_part(part: Part, rows: Integers) -> Part:
     """Some of the instances of a part, with the decisions that were made on them."""
     picks = np.ascontiguousarray(part.picks[:, :, rows])
@@ -64,17 +73,22 @@ def segment_tolerances(
     found: Segmentation, tolerance: float, noise_of: tuple[Part, Floats, Problem] | None
 ) -> Segmentation:
     """The segments with what is tolerated in each: as on the whole, or what its data support."""
-    levels = [tolerance] * len(found)
+    noises = [0.0] * len(found)
     if noise_of is not None:
         part, prediction, problem = noise_of
         for number, inside in enumerate(found.inside(part.instances)):
             if part.weight[inside].any():  # else a batch has none of it
                 some = cut_part(part, np.flatnonzero(inside))
                 given = prediction[inside[part.instances.instance]]
-                noise = supported_tolerance(some, given, problem)
-                levels[number] = max(tolerance, noise)
-    pairs = zip(found.segments, levels, strict=True)
-    return replace(found, segments=tuple(s._replace(tolerance=level) for s, level in pairs))
+                noises[number] = supported_tolerance(some, given, problem)
+    return tolerating(found, tolerance, noises)
+
+
+def tolerating(found: Segmentation, tolerance: float, noises: Sequence[float]) -> Segmentation:
+    """The segments with their tolerances: that of the whole, but not less than their noise."""
+    pairs = zip(found.segments, noises, strict=True)
+    segments = tuple(s._replace(tolerance=max(tolerance, noise)) for s, noise in pairs)
+    return replace(found, segments=segments)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +102,7 @@ class Blocks:
     @classmethod
     def of(cls, instances: Instances, segmentation: Segmentation) -> Blocks:
         cells = cells_of(instances, segmentation)
-        if len(cells) > MOST_CELLS:
-            raise DataError(
-                f"the segments overlap in {len(cells):,} ways, and at most {MOST_CELLS:,} are "
-                "supported: use fewer columns, or a larger min_share."
-            )
+        check_overlaps(len(cells))
         weight = instances.normalised_weight()
         cells = [cell for cell in cells if weight[cell.rows].any()]
         shares = [instances.take(cell.rows).total_weight() for cell in cells]

@@ -21,7 +21,15 @@ from outrule.data.checks import (
     check_weight,
 )
 from outrule.data.fingerprints import Fingerprint
-from outrule.data.origin import ArrayOrigin, ColumnNames, Origin, TableOrigin, fault, place
+from outrule.data.origin import (
+    ArrayOrigin,
+    ColumnNames,
+    NoOrigin,
+    Origin,
+    TableOrigin,
+    fault,
+    place,
+)
 from outrule.data.propensities import check_propensity
 from outrule.data.view import View
 from outrule.errors import DataError, check_number, refuse_argument
@@ -399,6 +407,11 @@ class Instances:
             propensity=None if self.propensity is None else self.propensity[flat],
         )
 
+    def without_origin(self) -> Instances:
+        """The numbers of a table's instances alone, which are small enough to be sent."""
+        origin: Any = NoOrigin()
+        return replace(self, origin=origin)
+
     def view(self) -> View:
         """What a rule may see."""
         return View(self.origin, self.prediction, self.offsets)
@@ -421,6 +434,12 @@ def as_instances(
     value_range: tuple[float, float] = (0.0, 1.0),
 ) -> Instances:
     """Arrays become Instances; Instances must already have everything that belongs to them."""
+    if is_partitioned(data):
+        raise DataError(
+            "Partitions are for fit and certify. Read one file after the other, as "
+            "Instances.from_table, or use the command line: outrule predict, decide and watch take "
+            "folders."
+        )
     if not isinstance(data, Instances):
         return Instances.from_arrays(
             data, outcomes, available=available, weight=sample_weight, value_range=value_range

@@ -298,3 +298,13 @@ class TableOrigin(Origin):
         return (
             name if position is None else f"{name}, row {int(self.given_rows[flat])} of the table"
         )
+
+
+class NoOrigin:
+    """The origin of instances of which only the numbers are kept: no names, and no columns."""
+
+    def take(self, chosen: Integers, flat: Integers) -> NoOrigin:
+        return self
+
+    def slice(self, start: int, stop: int, flat: slice) -> NoOrigin:
+        return self

@@ -66,7 +66,8 @@ class Partitions:
         rows of an instance are in one file.
     instance, prediction, ..., value_range : as for ``Instances.from_table``
     sample : int
-        The most instances that the start and isotonic regression are fitted on.
+        The most instances that the start and isotonic regression are fitted on, and by which it is
+        checked whether propensities fit a log.
     scratch : path, optional
         A folder with room for about 24 bytes per row and one per rule, instance and chosen item.
         By default that of temporary files.

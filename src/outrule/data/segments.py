@@ -10,12 +10,11 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin, missing
 from outrule.errors import DataError, check_number, refuse_argument
-from outrule.types import Booleans, Integers
+from outrule.types import Booleans, Floats, Integers
 from outrule.words import count
 
 Value = tuple[str | None, ...]  # of a segment's columns, as text; None is a null
@@ -120,11 +119,15 @@ class Segmentation:
         """The segment of every instance for each entry of ``by``, -1 for none; (n_by, n)."""
         found = np.full((len(self.by.by), len(instances)), -1)
         for row, columns in enumerate(self.by.by):
-            mine = {s.value: i for i, s in enumerate(self.segments) if s.columns == columns}
             number, values = values_of(instances, columns)
-            other = mine.get(None, -1)
-            found[row] = np.array([mine.get(value, other) for value in values])[number]
+            found[row] = self.codes_of(columns, values)[number]
         return found
+
+    def codes_of(self, columns: tuple[str, ...], values: Sequence[Value]) -> Integers:
+        """The segments of values of an entry of ``by``, -1 for none."""
+        mine = {s.value: i for i, s in enumerate(self.segments) if s.columns == columns}
+        other = mine.get(None, -1)
+        return np.array([mine.get(value, other) for value in values], dtype=np.int64)
 
     def inside(self, instances: Instances) -> Booleans:
         """Whether an instance is in a segment; (n_segments, n)."""
@@ -155,15 +158,24 @@ def cut(instances: Instances, by: Segments, like: Segmentation | None = None) ->
 
     With ``like``, its values are the segments, whatever their size is here.
     """
-    kept = None if like is None else {(s.columns, s.value) for s in like.segments}
     weight = np.ones(len(instances)) if instances.weight is None else instances.weight
+    return cut_values(by, [values_of(instances, columns) for columns in by.by], weight, like)
+
+
+def cut_values(
+    by: Segments,
+    read: Sequence[tuple[Integers, Sequence[Value]]],
+    weight: Floats,
+    like: Segmentation | None = None,
+) -> Segmentation:
+    """The same from what :func:`values_of` returns for each entry, and the weights."""
+    kept = None if like is None else {(s.columns, s.value) for s in like.segments}
     total = math.fsum(weight.tolist())
     segments, small = list[Segment](), list[Segment]()
-    for columns in by.by:
-        number, values = values_of(instances, columns)
+    for columns, (number, values) in zip(by.by, read, strict=True):
         n_counted = np.bincount(number, weight > 0, len(values))
         # Exact, so that the order of the instances does not matter.
-        share = [math.fsum(part) / total for part in _split(weight, number, len(values))]
+        share = [math.fsum(part) / total for part in split_weights(weight, number, len(values))]
         large = [
             s >= by.min_share and n >= by.min_instances if kept is None else (columns, v) in kept
             for s, n, v in zip(share, n_counted, values, strict=True)
@@ -187,7 +199,7 @@ def cut(instances: Instances, by: Segments, like: Segmentation | None = None) ->
     return Segmentation(by, tuple(segments), tuple(small))
 
 
-def _split(weight: NDArray[Any], number: Integers, n_values: int) -> list[list[float]]:
+def split_weights(weight: Floats, number: Integers, n_values: int) -> list[list[float]]:
     """The weights of every value."""
     order = np.argsort(number, kind="stable")
     ends = np.cumsum(np.bincount(number, minlength=n_values))[:-1]

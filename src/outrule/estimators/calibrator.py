@@ -182,8 +182,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         available : boolean array-like of shape (n, m), optional
         sample_weight : array-like of shape (n,), optional
         client : distributed.Client, optional
-            Of a Dask cluster whose workers can read the files of Partitions; they keep what the
-            loop needs, and the model is the same, whatever happens to them.
+            Of a Dask cluster whose workers can read the files of Partitions; they fit the start and
+            keep what the loop needs, and the model is the same, whatever happens to them.
         checkpoint : path, optional
             Of Partitions: a file by which a fit that was killed goes on where it was.
 

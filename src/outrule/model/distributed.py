@@ -1,8 +1,9 @@
-"""Pieces on the workers of a Dask cluster, which keep them but never own them.
+"""Pieces on the workers of a Dask cluster, which keep them but never own them; and the start.
 
 A question about some files goes to the worker that made their pieces, with the whole log: a worker
 that has them applies what is new, and one that has not says so. Then any worker makes them again
-and replays the log. No task is bound to a worker, so the death of one only costs time.
+and replays the log. No task is bound to a worker, so the death of one only costs time. The members
+of the start are tasks too, each a function of the sample's numbers and of what it leaves out.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import reduce
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -21,26 +21,26 @@ from uuid import uuid4
 import numpy as np
 
 import outrule
+from outrule import progress, threads
 from outrule.calibration.audit import Tally, Whole
-from outrule.calibration.pieces import Log, Opening, Piece
+from outrule.calibration.cross_fit import PROGRESS, Boost, Material, Way
+from outrule.calibration.curves import Member
+from outrule.calibration.partitioned import add_tallies, opening
+from outrule.calibration.pieces import Log, Opening, Piece, Question
 from outrule.errors import DataError
-from outrule.model.recipes import Common, Extent, Recipe
+from outrule.model.recipes import Common, Extents, Recipe
+from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Integers
 
 LIBRARIES = ("numpy", "numba", "polars", "scipy")  # on which the last bits may depend
 WAIT = "10s"  # for a scheduler to answer
+SQL = "an expression, or as "  # what a rule can be instead of a function
 IDLE = 3600.0  # seconds after which pieces that nobody asks for are dropped
 
 
-class Question(NamedTuple):
-    """What is asked of pieces: the name of a method, and what it is given."""
-
-    method: str
-    given: tuple[Any, ...]
-
-    def ask(self, piece: Piece) -> Any:
-        return getattr(piece, self.method)(*self.given)
+Boosted = tuple[Member, Floats]
+Opened = Sequence[tuple[Whole, ...]]  # what pieces of every cell are opened with
 
 
 class _Kept(NamedTuple):
@@ -60,6 +60,7 @@ _kept: dict[tuple[str, int], _Kept] = {}  # of this process, by fit and file
 _over: set[str] = set()  # fits that have ended
 _lock = threading.Lock()
 _reading = threading.Lock()  # what Polars prints is held back, for one thread at a time
+_calling = threading.Lock()  # a function of the caller's is called by one thread at a time
 
 
 def connect(address: str) -> Any:
@@ -83,19 +84,20 @@ def versions() -> dict[str, str]:
     return {"outrule": outrule.__version__, **found}
 
 
-def check_cluster(client: Any, rules: Sequence[Rule]) -> None:
+def check_cluster(client: Any, problem: Problem, rules: Sequence[Rule]) -> None:
     """Raise, before any work, where the workers cannot do what this process would."""
     if not client.nthreads():
         raise DataError("the Dask scheduler has no workers: start some, and fit again.")
     from distributed.protocol.pickle import dumps  # Dask is there if there is a client
 
-    for rule in rules:
+    sent = [("the problem", problem, ""), *((f"rule {rule.name!r}", rule, SQL) for rule in rules)]
+    for name, one, instead in sent:
         try:
-            dumps(rule)
+            dumps(one)
         except Exception as error:
             raise DataError(
-                f"rule {rule.name!r} cannot be sent to workers ({error}): write it as an "
-                "expression, or as a function of a module."
+                f"{name} cannot be sent to workers ({error}): write it as {instead}a function of "
+                "a module."
             ) from None
     for address, found in client.run(versions, on_error="return").items():
         if isinstance(found, ModuleNotFoundError):
@@ -116,7 +118,7 @@ def check_versions(address: str, theirs: dict[str, str], ours: dict[str, str]) -
             )
 
 
-def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Extent]:
+def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Extents]:
     """Make the pieces of a file and keep them; where, and how far its outcomes go."""
     from distributed import get_worker  # only workers call this
 
@@ -127,13 +129,13 @@ def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Ex
         folder = tempfile.TemporaryDirectory(prefix="outrule-", dir=worker.local_directory)
         with _reading:
             instances = recipe.reader.read()
-        pieces, extent = recipe.make(common, instances, Path(folder.name) / "pieces")
+        pieces, extents = recipe.make(common, instances, Path(folder.name) / "pieces")
     except (OSError, DataError) as error:
         raise DataError(f"on the worker {worker.address}: {error}") from None
     with _lock:
         if job.key not in _over:  # else the fit has ended meanwhile, by an error elsewhere
             _kept[job.key, number] = _Kept(pieces, folder, time.monotonic())
-    return worker.address, extent
+    return worker.address, extents
 
 
 def drop_stale() -> None:
@@ -146,9 +148,12 @@ def drop_stale() -> None:
 
 
 def answer(
-    key: str, numbers: Sequence[int], whole: Whole | None, question: Question
+    key: str, numbers: Sequence[int], opened: Opened | None, question: Question
 ) -> tuple[list[Any], list[int]]:
-    """The answers of the pieces of some files, and the files whose pieces are not here."""
+    """The answers of the pieces of some files, and the files whose pieces are not here.
+
+    ``opened`` is what pieces are opened with that were made anew.
+    """
     found, missing = list[Any](), list[int]()
     for number in numbers:
         with _lock:  # nobody else may use them until they are put back
@@ -157,13 +162,14 @@ def answer(
             missing.append(number)
             continue
         for piece in kept.pieces:
-            if piece.whole is None and whole is not None and question.method != "open":
-                piece.open(whole)
-        found += [question.ask(piece) for piece in kept.pieces]
+            if piece.whole is None and opened is not None and question.method != "open":
+                piece.open(*opened[piece.cell])
+        found += question.ask(kept.pieces)
         with _lock:  # after an error they stay away, for they may be half changed
             _kept[key, number] = kept._replace(used=time.monotonic())
     if question.method == "advance" and found:
-        found = [reduce(Tally.plus, found)]
+        cells = sorted({cell for cell, _ in found})
+        found = list(zip(cells, add_tallies(found), strict=True))
     return found, missing
 
 
@@ -172,12 +178,12 @@ def remake(
     number: int,
     common: Common,
     recipe: Recipe,
-    whole: Whole | None,
+    opened: Opened | None,
     question: Question,
 ) -> tuple[str, list[Any]]:
     """Make the pieces of a file that were lost, and answer."""
     address, _ = make(job, number, common, recipe)
-    return address, answer(job.key, [number], whole, question)[0]
+    return address, answer(job.key, [number], opened, question)[0]
 
 
 def forget(key: str) -> None:
@@ -189,6 +195,57 @@ def forget(key: str) -> None:
         one.folder.cleanup()
 
 
+def boost_member(versions_there: dict[str, str], material: Material, way: Way) -> Boosted:
+    """A member of the start, on a worker, which has as many threads as Dask gives it."""
+    from distributed import get_worker  # only workers call this
+
+    check_versions(get_worker().address, versions(), versions_there)
+    alone = nullcontext() if material.problem.threaded else _calling
+    with alone, threads.using(1):
+        return material.member(way)
+
+
+def boost_on(client: Any) -> Boost:
+    """What boosts the members of the start on the workers of a cluster."""
+    from distributed import as_completed  # Dask is there
+
+    def boost(material: Material, ways: Sequence[Way]) -> list[Boosted]:
+        done, ours = progress.counter(PROGRESS, len(ways)), versions()
+        with _any_size():
+            sent = client.submit(_same, material.packed(), pure=False)  # made again if it is lost
+            futures = [client.submit(boost_member, ours, sent, way, pure=False) for way in ways]
+        for _ in as_completed(futures, loop=client.loop):
+            done()
+        return gather(client, futures)
+
+    return boost
+
+
+def gather(client: Any, futures: list[Any]) -> list[Any]:
+    """What tasks return; DataError where the cluster is gone, or cannot do them."""
+    from distributed import CancelledError, KilledWorker  # Dask is there
+
+    try:
+        return list(client.gather(futures))
+    except KilledWorker as error:
+        raise DataError(
+            f"several workers died at the same work ({error}): give them more memory, or "
+            "write smaller files and use a smaller sample."
+        ) from None
+    except CancelledError:
+        raise DataError(
+            "the connection to the Dask scheduler is lost. With a checkpoint the next run "
+            "goes on from the last round."
+        ) from None
+
+
+def _any_size() -> Any:
+    """Dask warns of messages of 10 MB and more, which those of large files have to be."""
+    import dask  # is there
+
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"})
+
+
 class ClusterPieces:
     """Pieces on workers: see :class:`outrule.calibration.partitioned.Engine`."""
 
@@ -197,7 +254,7 @@ class ClusterPieces:
         self.job = Job(uuid4().hex, versions())
         self.common = client.submit(_same, common, pure=False)  # made again if it is lost
         self.owner: dict[int, str] = {}
-        self.whole: Whole | None = None
+        self.opened_with: Opened | None = None
 
     @classmethod
     @contextmanager
@@ -213,41 +270,43 @@ class ClusterPieces:
                 engine.common.release()
                 client.run(forget, engine.job.key, on_error="ignore")
 
-    def build(self) -> Callable[[], list[Extent]]:
+    def build(self) -> Callable[[], list[Extents]]:
         """Start to make all pieces; returns what waits for them."""
-        futures = [
-            self.client.submit(make, self.job, number, self.common, recipe, pure=False)
-            for number, recipe in enumerate(self.recipes)
-        ]
+        with _any_size():
+            futures = [
+                self.client.submit(make, self.job, number, self.common, recipe, pure=False)
+                for number, recipe in enumerate(self.recipes)
+            ]
 
-        def wait() -> list[Extent]:
-            found = self._gather(futures)
+        def wait() -> list[Extents]:
+            found = gather(self.client, futures)
             self.owner = {number: address for number, (address, _) in enumerate(found)}
-            return [extent for _, extent in found]
+            return [extents for _, extents in found]
 
         return wait
 
-    def open(self, whole: Whole) -> list[Opening]:
-        self.whole = whole
-        return self._ask(Question("open", (whole,)))
+    def open(self, wholes: Sequence[Whole], every: Whole) -> list[tuple[int, Opening]]:
+        self.opened_with = opening(wholes, every)
+        return self._ask(Question("open", self.opened_with))
 
-    def advance(self, log: Log) -> Tally:
-        tallies: list[Tally] = self._ask(Question("advance", (list(log),)))
-        return reduce(Tally.plus, tallies)
+    def advance(self, logs: Sequence[Log]) -> list[Tally]:
+        return add_tallies(self._ask(Question("advance", [(list(log),) for log in logs])))
 
-    def squares(self, means: Floats) -> list[Floats]:
-        return self._ask(Question("squares", (means,)))
+    def squares(self, means: Sequence[Floats | None]) -> list[tuple[int, Floats]]:
+        return self._ask(Question("squares", [None if one is None else (one,) for one in means]))
 
-    def cluster_sums(self, n_clusters: int, tests: range) -> Integers:
-        parts = self._ask(Question("cluster_sums", (n_clusters, tests)))
-        return np.asarray(sum(parts[1:], start=parts[0]))
+    def cluster_sums(self, n_clusters: int, tests: range, cell: int) -> Integers:
+        assert self.opened_with is not None
+        given: list[tuple[Any, ...] | None] = [None] * len(self.opened_with)
+        given[cell] = (n_clusters, tests)
+        return np.asarray(sum(one for _, one in self._ask(Question("cluster_sums", given))))
 
-    def _ask(self, question: Question) -> list[Any]:
+    def _ask(self, question: Question) -> list[tuple[int, Any]]:
         """One message to every worker that has pieces; then those that were lost, one by one."""
         files: dict[str, list[int]] = {}
         for number, address in self.owner.items():
             files.setdefault(address, []).append(number)
-        given = (self.whole, question)
+        given = (self.opened_with, question)
         futures = [
             self.client.submit(
                 answer,
@@ -261,35 +320,20 @@ class ClusterPieces:
             for address, numbers in files.items()
         ]
         found, lost = list[Any](), list[int]()
-        for some, missing in self._gather(futures):
+        for some, missing in gather(self.client, futures):
             found += some
             lost += missing
-        again = [
-            self.client.submit(
-                remake, self.job, number, self.common, self.recipes[number], *given, pure=False
-            )
-            for number in lost
-        ]
-        for number, (address, some) in zip(lost, self._gather(again), strict=True):
+        with _any_size():
+            again = [
+                self.client.submit(
+                    remake, self.job, number, self.common, self.recipes[number], *given, pure=False
+                )
+                for number in lost
+            ]
+        for number, (address, some) in zip(lost, gather(self.client, again), strict=True):
             self.owner[number] = address
             found += some
         return found
-
-    def _gather(self, futures: list[Any]) -> list[Any]:
-        from distributed import CancelledError, KilledWorker  # Dask is there
-
-        try:
-            return list(self.client.gather(futures))
-        except KilledWorker as error:
-            raise DataError(
-                f"several workers died at the same work ({error}): give them more memory, or "
-                "write smaller files."
-            ) from None
-        except CancelledError:
-            raise DataError(
-                "the connection to the Dask scheduler is lost. With a checkpoint the next run "
-                "goes on from the last round."
-            ) from None
 
 
 def _same(value: Any) -> Any:

@@ -10,10 +10,11 @@ import numpy as np
 from outrule import theory
 from outrule.calibration.audit import Part, part_of, reach_and_sensitivity
 from outrule.calibration.check import PrivateReuse, Reuse
-from outrule.calibration.cross_fit import CrossFit
+from outrule.calibration.cross_fit import Boost, CrossFit
 from outrule.calibration.curves import Member, given_start
 from outrule.calibration.isotonic import Isotonic, draw_folds
 from outrule.calibration.loop import LoopSettings, Status, boost
+from outrule.calibration.partitioned import PartitionedCells
 from outrule.calibration.rivals import ISOTONIC, training_rivals
 from outrule.calibration.sources import CellData, FreshData, Source, open_source
 from outrule.data.instances import Instances
@@ -53,7 +54,7 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
     )
     if settings.epsilon is None:
         blank = replace(blank, tolerance=source.supported_tolerance())
-    blank = _tolerate(blank, source)
+    blank = tolerate(blank, source)
     boosted = boost(source, ready.tests, plan_of(blank), generator, validation)
     return replace(
         blank,
@@ -77,7 +78,7 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
         blank = replace(blank, segmentation=cut(instances, settings.segments))
     if settings.epsilon is None:
         blank = replace(blank, tolerance=_fresh(blank, ready).supported_tolerance())
-    blank = _tolerate(blank, _fresh(blank, ready))
+    blank = tolerate(blank, _fresh(blank, ready))
     return _one_round(replace(blank, members=ready.members), settings, instances, ready)
 
 
@@ -124,11 +125,11 @@ def _fresh(model: Model, ready: Ready) -> FreshData:
     return FreshData(given, ready.start, model.problem, ready.tests, n, *cuts)
 
 
-def _tolerate(model: Model, source: Source) -> Model:
+def tolerate(model: Model, source: Source) -> Model:
     """The model with what is tolerated in every segment, if it has segments."""
     if model.settings.segments is None:
         return model
-    assert isinstance(source, CellData | FreshData)
+    assert isinstance(source, CellData | FreshData | PartitionedCells)
     noisy = model.settings.epsilon is None
     return replace(model, segmentation=source.tolerate(model.tolerance, noisy=noisy))
 
@@ -195,8 +196,13 @@ class Ready:
         return replace(self, instances=filled, part=part)
 
 
-def prepare(blank: Model, instances: Instances, generator: np.random.Generator) -> Ready:
-    """Cross-fit all that is fitted on the same data as it is used for."""
+def prepare(
+    blank: Model, instances: Instances, generator: np.random.Generator, boost: Boost | None = None
+) -> Ready:
+    """Cross-fit all that is fitted on the same data as it is used for.
+
+    ``boost`` makes the members of the start, by default on threads of this process.
+    """
     settings, start = blank.settings, blank.settings.start
     if not isinstance(start, CrossFit) and ISOTONIC not in settings.rivals:
         return Ready(instances, blank.tests, blank.start_of(instances))
@@ -211,7 +217,7 @@ def prepare(blank: Model, instances: Instances, generator: np.random.Generator) 
     decisions = distinct(decide_all(ready.tests, carrier, settings.problem, layout))
     part = part_of(carrier, layout, *decisions)
     given = given_start(instances)
-    members, first = start.fit(part, settings.problem, given, fold, generator)
+    members, first = start.fit(part, settings.problem, given, fold, generator, boost)
     return replace(ready, start=first, members=members, part=part)
 
 

@@ -15,33 +15,51 @@ from outrule.calibration.check import Check, Reuse
 from outrule.calibration.checkpoints import Checkpoint
 from outrule.calibration.isotonic import Isotonic
 from outrule.calibration.loop import boost
-from outrule.calibration.partitioned import Engine, LocalPieces, PartitionedData
+from outrule.calibration.partitioned import (
+    Engine,
+    Group,
+    LocalPieces,
+    PartitionedCells,
+    PartitionedData,
+)
 from outrule.calibration.pieces import Piece
 from outrule.data.fingerprints import Fingerprint
 from outrule.data.instances import Instances
 from outrule.data.partitions import Partitions
-from outrule.data.segments import Segments
 from outrule.data.sketch import Seen
 from outrule.errors import refuse_argument
 from outrule.model.codec import fingerprint
-from outrule.model.distributed import ClusterPieces, check_cluster
-from outrule.model.fitting import blank_model, check_training, choose_kappa, plan_of, prepare
+from outrule.model.cutting import Area, CutFiles, cut_files
+from outrule.model.distributed import ClusterPieces, boost_on, check_cluster
+from outrule.model.fitting import (
+    blank_model,
+    check_training,
+    choose_kappa,
+    plan_of,
+    prepare,
+    tolerate,
+)
 from outrule.model.model import Model
-from outrule.model.recipes import PER_INSTANCE, PER_ROW, Common, Extent, Recipe, recipes_of
+from outrule.model.recipes import (
+    PER_INSTANCE,
+    PER_ROW,
+    Common,
+    Extent,
+    Extents,
+    Recipe,
+    recipes_of,
+)
 from outrule.model.settings import OWNER, Settings
 from outrule.model.surveying import Survey, survey
 
 TIGHT = 1.2  # times the estimate, for the files of a problem's own structure
 
 
-def check_supported(check: Check | None, segments: Segments | None) -> None:
+def check_supported(check: Check | None) -> None:
     """Raise, before any work, for what cannot be done in pieces."""
     if check is not None and (not isinstance(check, Reuse) or check.validation is not None):
         expected = "Reuse() without validation, for data in many files"
         raise refuse_argument(check, "check", OWNER, expected)
-    if segments is not None:
-        expected = "None for data in many files: fit on one table, or on each segment by itself"
-        raise refuse_argument(segments, "segments", OWNER, expected)
 
 
 def fit_partitions(
@@ -52,10 +70,10 @@ def fit_partitions(
     checkpoint: str | PathLike[str] | None = None,
 ) -> tuple[Model, Survey]:
     """Look at the data, and run the loop on them; on the workers of a Dask client, if given."""
-    check_supported(settings.check, settings.segments)
+    check_supported(settings.check)
     if client is not None:
-        check_cluster(client, settings.rules)
-    found = survey(data, settings.problem)
+        check_cluster(client, settings.problem, settings.rules)
+    found = survey(data, settings.problem, segments=settings.segments)
     return fit_surveyed(settings, found, client=client, checkpoint=checkpoint), found
 
 
@@ -67,31 +85,28 @@ def fit_surveyed(
     checkpoint: str | PathLike[str] | None = None,
 ) -> Model:
     """Run the loop on data that were looked at."""
-    check_supported(settings.check, settings.segments)
+    check_supported(settings.check)
     check_training(settings, found.checked, found.k)
     generator, sample = settings.generator, found.sample
     blank = blank_model(settings, sample, None, found.k)
-    ready = prepare(blank, sample, generator)
+    cut = None if settings.segments is None else cut_files(found, settings.segments)
+    on_workers = None if client is None else boost_on(client)
+    ready = prepare(blank, sample, generator, on_workers)
     if isinstance(settings.start, Isotonic):
         frozen = settings.problem.lay(sample).per_item.get("frozen")
         ready = replace(ready, start=settings.start.cross_fit(sample, generator, frozen))
     ready = replace(ready, part=None)  # large, and not needed any more
     blank = replace(blank, members=ready.members, kappa=choose_kappa(sample, ready.start))
-    recipes = list(recipes_of(found, ready, settings.rivals))
-    common, memory = Common(blank, ready.tests, found.n, found.total_weight), _Memory(found)
-    with _pieces(found, common, recipes, memory, client) as (engine, whole):
+    recipes = list(recipes_of(found, ready, settings.rivals, cut))
+    every, areas = Area(found.n, found.total_weight), None if cut is None else cut.areas
+    common, memory = Common(blank, ready.tests, every, areas), _Memory(found)
+    with _pieces(found, common, recipes, memory, client) as (engine, extents):
         blank = replace(blank, fingerprints=(memory.fingerprint,), seen=memory.seen)
-        source = PartitionedData(
-            engine,
-            whole,
-            found.k,
-            found.data.value_range,
-            found.n_counted,
-            found.cluster_weight(),
-            None if checkpoint is None else Checkpoint(Path(checkpoint), _identity(blank)),
-        )
+        kept = None if checkpoint is None else Checkpoint(Path(checkpoint), _identity(blank))
+        source = _source(found, engine, common, extents, cut, kept)
         if settings.epsilon is None:
             blank = replace(blank, tolerance=source.supported_tolerance())
+        blank = tolerate(blank, source)
         boosted = boost(source, ready.tests, plan_of(blank), generator)
     return replace(
         blank,
@@ -101,6 +116,34 @@ def fit_surveyed(
         rule_values=source.values()[: len(settings.rules)],
         weight_seen=source.weight,
     )
+
+
+def _source(
+    found: Survey,
+    engine: Engine,
+    common: Common,
+    extents: Sequence[Extents],
+    cut: CutFiles | None,
+    checkpoint: Checkpoint | None,
+) -> PartitionedData:
+    """The data of the loop, whose pieces are made."""
+    every, areas = _whole(common.every, None, extents), common.areas
+    wholes = [every] if areas is None else [_whole(a, c, extents) for c, a in enumerate(areas)]
+    weight = found.cluster_weight(found.n / found.total_weight)
+    group = Group(range(len(wholes)), found.n_counted, weight)
+    about = (engine, every, wholes, found.k, found.data.value_range, group, checkpoint)
+    if cut is None:
+        return PartitionedData(*about)
+    return PartitionedCells(cut.blocks, cut.groups(), *about)
+
+
+def _whole(area: Area, cell: int | None, extents: Sequence[Extents]) -> Whole:
+    """What pieces must know of all the data that they are a part of, or of their cell."""
+    extent = reduce(Extent.plus, (one[cell] for one in extents if cell in one))
+    largest: float = area.n * extent.most_items
+    if extent.outside:
+        largest = extent.farthest
+    return Whole(*area, bits_for(largest))
 
 
 def _identity(blank: Model) -> str:
@@ -135,16 +178,16 @@ class _Memory:
 @contextmanager
 def _pieces(
     found: Survey, common: Common, recipes: Sequence[Recipe], memory: _Memory, client: Any
-) -> Iterator[tuple[Engine, Whole]]:
+) -> Iterator[tuple[Engine, Sequence[Extents]]]:
     """The pieces of all files, here or on workers, until the loop is over."""
     if client is not None:
         with ClusterPieces.opened(client, common, recipes) as engine:
             built = engine.build()
             for recipe in recipes:  # meanwhile this process reads too, for the fingerprint
                 memory.add(recipe.reader.read())
-            yield engine, _whole(found, built())
+            yield engine, built()
         return
-    pieces, extents = list[Piece](), list[Extent]()
+    pieces, extents = list[Piece](), list[Extents]()
     needed = found.n_rows * PER_ROW + found.n * (PER_INSTANCE + len(common.tests) * found.k)
     with found.data.room(TIGHT * needed) as folder:
         for number, recipe in enumerate(recipes):
@@ -153,11 +196,4 @@ def _pieces(
             some, extent = recipe.make(common, instances, folder / str(number))
             pieces += some
             extents.append(extent)
-        yield LocalPieces(pieces), _whole(found, extents)
-
-
-def _whole(found: Survey, extents: Sequence[Extent]) -> Whole:
-    largest: float = found.n * found.most_items
-    if any(extent.outside for extent in extents):
-        largest = sum(extent.farthest for extent in extents)
-    return Whole(found.n, found.total_weight, bits_for(largest))
+        yield LocalPieces(pieces), extents

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outrule import threads
 from outrule.calibration.audit import farthest_sum, is_outside
 from outrule.calibration.pieces import Piece, Store
 from outrule.calibration.rivals import ISOTONIC
 from outrule.data.instances import Instances
+from outrule.model.cutting import NO_CELL, Area, CutFiles
 from outrule.model.fitting import Ready
 from outrule.model.model import Model
 from outrule.model.surveying import Reader, Survey
+from outrule.problems.contract import Layout, Problem
 from outrule.rules.decisions import decide_all, distinct
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Integers
@@ -31,15 +34,27 @@ class Common(NamedTuple):
 
     blank: Model  # with the start of instances that are not in the sample
     tests: tuple[Rule, ...]
-    n: int
-    total_weight: float
+    every: Area  # all the data
+    areas: tuple[Area, ...] | None = None  # the cells, where segments cut them
 
 
 class Extent(NamedTuple):
-    """How far estimates of outcomes are outside of the value range, by which sums are limited."""
+    """By what the sums of a part of the data are limited, in one file."""
 
-    farthest: float
+    most_items: int  # that an instance offers
+    farthest: float  # estimates of outcomes may be outside of the value range
     outside: bool
+
+    def plus(self, more: Extent) -> Extent:
+        return Extent(
+            max(self.most_items, more.most_items),
+            self.farthest + more.farthest,
+            self.outside or more.outside,
+        )
+
+
+Extents = dict[int | None, Extent]
+"""By cell; None is all of a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +65,7 @@ class Recipe:
     sampled: Integers  # the instances that are in the sample, and of their items
     start: Floats  # where the loop starts
     rival: Floats | None  # what the isotonic rival looks at
+    cell: Integers | None = None  # of every instance, where segments cut the data
 
     def starts(self, model: Model, instances: Instances) -> tuple[Floats, Floats | None]:
         """Where the loop starts, and what the isotonic rival looks at.
@@ -72,7 +88,7 @@ class Recipe:
 
     def make(
         self, common: Common, instances: Instances, folder: Path
-    ) -> tuple[list[Piece], Extent]:
+    ) -> tuple[list[Piece], Extents]:
         """The pieces of the file, whose instances are these."""
         model, tests = common.blank, common.tests
         start, rival = self.starts(model, instances)
@@ -85,11 +101,50 @@ class Recipe:
             decisions = distinct(decide_all(tests, some, problem, layout))
             known = filled.slice(first, last)
             begin = start[instances.offsets[first] : instances.offsets[last]]
-            store = Store(folder / str(number))
-            pieces.append(Piece.of(store, known, layout, *decisions, begin, problem))
-        assert filled.outcome is not None
-        farthest = farthest_sum(filled, filled.outcome, common.n, common.total_weight)
-        return pieces, Extent(farthest, is_outside(filled.outcome, filled.value_range))
+            store = folder / str(number)
+            if self.cell is None:
+                pieces.append(Piece.of(Store(store), known, layout, *decisions, begin, problem))
+            else:
+                cell, fixed = self.cell[first:last], (layout, *decisions, begin, problem)
+                pieces += _cut_piece(store, cell, known.without_origin(), *fixed)
+        return pieces, self._extents(common, filled.without_origin())
+
+    def _extents(self, common: Common, filled: Instances) -> Extents:
+        found: Extents = {None: _extent(filled, common.every)}
+        if self.cell is not None and common.areas is not None:
+            for cell in np.unique(self.cell[self.cell != NO_CELL]).tolist():
+                some = filled.take(np.flatnonzero(self.cell == cell))
+                found[cell] = _extent(some, common.areas[cell])
+        return found
+
+
+def _cut_piece(
+    folder: Path,
+    cell: Integers,
+    known: Instances,
+    layout: Layout,
+    picks: NDArray[Any],
+    of_rule: Integers,
+    start: Floats,
+    problem: Problem,
+) -> Iterator[Piece]:
+    """One piece for each cell that some instances are in; those that are in none are left out."""
+    for number in np.unique(cell[cell != NO_CELL]).tolist():
+        rows = np.flatnonzero(cell == number)
+        decided = (np.ascontiguousarray(picks[:, :, rows]), of_rule)
+        begin = start[(cell == number)[known.instance]]
+        store = Store(folder / str(number))
+        fixed = (known.take(rows), layout.take(rows), *decided, begin, problem)
+        yield Piece.of(store, *fixed, number)
+
+
+def _extent(filled: Instances, area: Area) -> Extent:
+    assert filled.outcome is not None
+    return Extent(
+        int(np.diff(filled.offsets).max()),
+        farthest_sum(filled, filled.outcome, *area),
+        is_outside(filled.outcome, filled.value_range),
+    )
 
 
 def piece_size(items: float, n_tests: int, k: int) -> int:
@@ -98,7 +153,9 @@ def piece_size(items: float, n_tests: int, k: int) -> int:
     return max(LEAST_PIECE, int(PIECE_BYTES / per_instance))
 
 
-def recipes_of(found: Survey, ready: Ready, rivals: tuple[str, ...]) -> Iterator[Recipe]:
+def recipes_of(
+    found: Survey, ready: Ready, rivals: tuple[str, ...], cut: CutFiles | None = None
+) -> Iterator[Recipe]:
     """Those of all files."""
     offsets, first = found.sample.offsets, 0
     rival = ready.instances.start if ISOTONIC in rivals else None
@@ -108,4 +165,5 @@ def recipes_of(found: Survey, ready: Ready, rivals: tuple[str, ...]) -> Iterator
         items = slice(int(offsets[first]), int(offsets[last]))
         first = last
         own = None if rival is None else rival[items]
-        yield Recipe(found.reader(number), sampled, ready.start[items], own)
+        cell = None if cut is None else cut.cell[number]
+        yield Recipe(found.reader(number), sampled, ready.start[items], own, cell)

@@ -25,10 +25,11 @@ from outrule.data.partitions import (
     naming,
     stamp_of,
 )
+from outrule.data.segments import Segments, Value, values_of
 from outrule.data.tables import number_items
 from outrule.errors import DataError
 from outrule.problems.contract import Problem
-from outrule.types import Floats, Integers
+from outrule.types import Booleans, Floats, Integers
 
 
 def check_unchanged(file: File, stamp: Stamp, whole: bool) -> None:
@@ -73,12 +74,14 @@ class Survey:
     order: tuple[str, ...]  # of the columns
     counts: Integers  # instances of every file
     n_rows: int
-    most_items: int  # that an instance offers
     k: int
     item_names: tuple[Any, ...] | None
     weight: list[Floats] | None  # of every file's instances
     cluster: list[Integers] | None
     nullable: frozenset[str]  # columns with nulls in some file
+    unknown: bool  # whether some propensities are
+    numbers: list[NDArray[Any]] | None  # of segments' values, (n_by, n) per file
+    values: tuple[list[Value], ...]  # what they stand for, of every entry
     chosen: Integers  # numbers of the instances in the sample
     sample: Instances
     checked: Instances  # the sample, and instances with the items that it lacks
@@ -101,15 +104,22 @@ class Survey:
             return self.n
         return int(sum(np.count_nonzero(part) for part in self.weight))
 
-    def cluster_weight(self) -> Floats | None:
-        """The normalised weight of every cluster."""
+    def weight_of(self, number: int) -> Floats:
+        """Of every instance of a file."""
+        return np.ones(int(self.counts[number])) if self.weight is None else self.weight[number]
+
+    def cluster_weight(self, scale: float, inside: Sequence[Booleans] | None = None) -> Any:
+        """The weight of every cluster times ``scale``, of all instances or of some; None for none.
+
+        ``inside`` says of each file which of its instances count.
+        """
         if self.cluster is None:
             return None
         total = np.zeros(1 + max(int(codes.max()) for codes in self.cluster))
-        scale = self.n / self.total_weight
         for number, codes in enumerate(self.cluster):
-            weight = np.ones(len(codes)) if self.weight is None else self.weight[number] * scale
-            np.add.at(total, codes, weight)
+            weight = self.weight_of(number) * scale
+            some = slice(None) if inside is None else inside[number]
+            np.add.at(total, codes[some], weight[some])
         return total
 
     def sampled(self, number: int) -> Integers:
@@ -141,8 +151,16 @@ class Survey:
             yield name, replace(origin, frame=longer).column(name)[:-1]
 
 
-def survey(data: Partitions, problem: Problem, sample: int | None = None) -> Survey:
-    """Read every file, check its values, and take a sample of all of them."""
+def survey(
+    data: Partitions,
+    problem: Problem,
+    sample: int | None = None,
+    segments: Segments | None = None,
+) -> Survey:
+    """Read every file, check its values, and take a sample of all of them.
+
+    Of the columns by which segments are cut, the values of all instances are kept.
+    """
     schema = check_schemas(data.files)
     if data.columns.instance not in schema:
         data.read(data.files[0], list(schema))  # which says what is missing
@@ -150,7 +168,7 @@ def survey(data: Partitions, problem: Problem, sample: int | None = None) -> Sur
     files = tuple(file for file, count in zip(data.files, counts, strict=True) if count)
     counts = counts[counts > 0]
     chosen = choose_sample(int(counts.sum()), data.sample if sample is None else sample)
-    look = _Look(data, problem, tuple(schema), chosen)
+    look = _Look(data, problem, tuple(schema), chosen, segments)
     for file, count in zip(files, counts.tolist(), strict=True):
         look.at(file, count)
     return look.survey(files, counts)
@@ -159,9 +177,20 @@ def survey(data: Partitions, problem: Problem, sample: int | None = None) -> Sur
 class _Look:
     """What the files seen so far have in common."""
 
-    def __init__(self, data: Partitions, problem: Problem, order: Sequence[str], chosen: Integers):
+    def __init__(
+        self,
+        data: Partitions,
+        problem: Problem,
+        order: Sequence[str],
+        chosen: Integers,
+        segments: Segments | None,
+    ):
         self.data, self.problem, self.order, self.chosen = data, problem, tuple(order), chosen
-        self.first, self.n_rows, self.most_items, self.k = 0, 0, 1, 1
+        self.by = () if segments is None else segments.by
+        self.numbers: list[NDArray[Any]] = []
+        self.values: list[dict[Value, int]] = [{} for _ in self.by]
+        self.first, self.n_rows, self.k = 0, 0, 1
+        self.unknown = False
         self.items: pl.Series | None = None
         self.weight: list[Floats] = []
         self.cluster: list[Integers] = []
@@ -179,13 +208,16 @@ class _Look:
             instances.require_observed("fit")
             self.problem.check_data(instances)
             self.k = max(self.k, self.problem.lay(instances).k)
+            if self.by:
+                self.numbers.append(self._number_values(instances))
         check_unchanged(file, self.stamps[-1], len(instances) == count)
         self.n_rows += frame.height
-        self.most_items = max(self.most_items, int(np.diff(instances.offsets).max()))
         if instances.weight is not None:
             self.weight.append(instances.weight)
         if instances.cluster is not None:
             self.cluster.append(self._clusters(instances))
+        if instances.propensity is not None:
+            self.unknown |= bool(np.isnan(instances.propensity).any())
         nulls = frame.null_count().row(0)
         self.nullable |= {name for name, number in zip(self.order, nulls, strict=True) if number}
         begin, end = np.searchsorted(self.chosen, (self.first, self.first + count))
@@ -223,6 +255,14 @@ class _Look:
             self.witnesses.append(frame[_rows(instances, owners)])
             self.n_witnesses += len(owners)
 
+    def _number_values(self, instances: Instances) -> NDArray[Any]:
+        """The values of the columns of segments, numbered as in all files; (n_by, n)."""
+        found = np.empty((len(self.by), len(instances)), dtype=np.int32)
+        for row, columns, known in zip(found, self.by, self.values, strict=True):
+            number, values = values_of(instances, columns)
+            row[:] = np.array([known.setdefault(one, len(known)) for one in values])[number]
+        return found
+
     def _clusters(self, instances: Instances) -> Integers:
         """Their numbers, in the order in which the rows of all files name them."""
         origin: Any = instances.origin
@@ -253,12 +293,14 @@ class _Look:
             self.order,
             counts,
             self.n_rows,
-            self.most_items,
             self.k,
             names,
             self.weight or None,
             self.cluster or None,
             frozenset(self.nullable),
+            self.unknown,
+            self.numbers or None,
+            tuple(list(known) for known in self.values),
             self.chosen,
             sample,
             checked,

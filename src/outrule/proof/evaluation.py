@@ -15,6 +15,7 @@ from outrule.model.model import Model, column_names
 from outrule.proof.advice import RIVALS
 from outrule.proof.confidence import Estimate, Observations, Range, Sides, student
 from outrule.proof.judging import Judge, Versus
+from outrule.proof.logged import sizes_of, support_of
 from outrule.proof.numbers import Numbers
 from outrule.proof.segment_verdicts import (
     needed,
@@ -52,7 +53,7 @@ class Evaluation:
         earlier: tuple[Look, ...] = (),
         found: Segmentation | None = None,
     ):
-        self.found, self.numbers, self.log = found, numbers, numbers.log
+        self.found, self.numbers, self.log = found, numbers, numbers.estimates
         self.model, self.instances, self.earlier = model, instances, earlier
         self.confidence, self.max_weight = float(confidence), max_weight
         self.plain, self.calibrated = numbers.plain, numbers.calibrated
@@ -81,7 +82,7 @@ class Evaluation:
         worth: Floats | Sides = self.total("outcome", picks)
         ends = self.ends
         if self.log is not None:
-            worth, ends = self.log.worth(self.instances.mark(picks)), self.log.ends
+            worth, ends = self.log.worth(picks), self.log.ends
         bets = self.observations.bets(worth, ends)
         return bets.interval(self.delta / 2), bets.approximate(self.delta, self.ends)
 
@@ -89,7 +90,7 @@ class Evaluation:
         """How much more our decisions are worth than these, per instance."""
         if self.log is None:
             return self.ours - self.total("outcome", picks)
-        return self.log.difference(self.instances.mark(self.calibrated), self.instances.mark(picks))
+        return self.log.gain(picks)
 
     def versus(self, name: str, picks: Any, tolerated: float) -> list[Versus]:
         """Judge a rival: on all data, and in every segment."""
@@ -97,8 +98,8 @@ class Evaluation:
         gain = self.gain(picks)
         whole = self.whole.versus(name, theirs, gain, tolerated)
         if self.log is not None:
-            ours, marks = self.instances.mark(self.calibrated), self.instances.mark(picks)
-            support = self.log.support(RIVALS.get(name, name), ours, marks, self.observations)
+            rival, never = RIVALS.get(name, name), self.log.never(picks)
+            support = support_of(rival, *never, self.instances, self.observations)
             whole = whole._replace(unsupported=support)
         inside = [judge.versus(name, theirs, gain, tolerated) for judge in self.segments]
         return [whole, *inside]
@@ -245,11 +246,10 @@ class Evaluation:
             sizes = dict.fromkeys(("effective_n", "largest_weight", "unsupported"))
             return {"feedback": "full", "propensity_estimated": False, **sizes}
         theirs = [row.unsupported for row in rivals if row.unsupported is not None]
-        ours = self.instances.mark(self.calibrated)
         return {
             "feedback": "logged",
             "propensity_estimated": self.instances.propensity_estimated,
-            **self.log.sizes(ours, self.observations),
+            **sizes_of(self.log.weights(), self.observations),
             "unsupported": max(theirs, key=lambda support: support.share),
         }
 

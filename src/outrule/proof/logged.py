@@ -22,7 +22,7 @@ from outrule.data.instances import Instances
 from outrule.model.model import Model
 from outrule.proof.confidence import Observations, Range, Sides
 from outrule.proof.statement import Support
-from outrule.types import Booleans, Floats
+from outrule.types import Booleans, Floats, Integers
 
 KAPPA = 4.0  # where the model was fitted on all outcomes
 NAMED = 3  # items that a message names
@@ -87,41 +87,61 @@ class Log:
 
     def sizes(self, ours: Booleans, observations: Observations) -> dict[str, float]:
         """The effective sample size for our decisions, and the share of the largest weight."""
+        return sizes_of(self.weights(ours), observations)
+
+    def weights(self, ours: Booleans) -> Floats:
+        """How many items the observed ones of our decisions stand for, per instance."""
         upweight = self.instances.upweight
         assert upweight is not None
-        weights = observations.of(self._total(upweight, ours))
-        total = float(weights.sum())
-        if total == 0:
-            return {"effective_n": 0.0, "largest_weight": 1.0}
-        effective = total**2 / float((weights**2).sum())
-        return {"effective_n": effective, "largest_weight": float(weights.max()) / total}
+        return self._total(upweight, ours)
 
     def support(
         self, rival: str, ours: Booleans, theirs: Booleans, observations: Observations
     ) -> Support:
         """The items that the log could never show, where our decisions and a rival's differ."""
-        assert self.instances.propensity is not None
-        never = (ours ^ theirs) & (self.instances.propensity == 0)
-        share = observations.mean(self._total(np.ones(len(never)), never))
-        low, high = self.instances.value_range
-        return Support(rival, share, share * (high - low), _most_frequent(self.instances, never))
+        return support_of(rival, *self.never(ours, theirs), self.instances, observations)
+
+    def never(self, ours: Booleans, theirs: Booleans) -> tuple[Floats, Integers]:
+        """How many such items an instance has, and how often each of them is one."""
+        instances = self.instances
+        assert instances.propensity is not None
+        never = (ours ^ theirs) & (instances.propensity == 0)
+        counts = np.zeros(0, dtype=np.int64)
+        if instances.item is not None and instances.names_of_items is not None:
+            counts = np.bincount(instances.item[never], minlength=len(instances.names_of_items))
+        return self._total(np.ones(len(never)), never), counts
 
 
-def _most_frequent(instances: Instances, marks: Booleans) -> tuple[str, ...]:
-    names = instances.names_of_items
-    if instances.item is None or names is None:
-        return ()
-    counts = np.bincount(instances.item[marks], minlength=1)
-    order = np.argsort(-counts, kind="stable")[:NAMED]
-    return tuple(str(names[code]) for code in order.tolist() if counts[code])
+def sizes_of(weights: Floats, observations: Observations) -> dict[str, float]:
+    """The effective sample size and the share of the largest weight, from those of instances."""
+    weights = observations.of(weights)
+    total = float(weights.sum())
+    if total == 0:
+        return {"effective_n": 0.0, "largest_weight": 1.0}
+    effective = total**2 / float((weights**2).sum())
+    return {"effective_n": effective, "largest_weight": float(weights.max()) / total}
+
+
+def support_of(
+    rival: str, never: Floats, counts: Integers, instances: Instances, observations: Observations
+) -> Support:
+    """What the log could never show, from how many items that are per instance, and which."""
+    share, (low, high) = observations.mean(never), instances.value_range
+    order, names = np.argsort(-counts, kind="stable")[:NAMED], instances.names_of_items or ()
+    most = tuple(str(names[code]) for code in order.tolist() if counts[code])
+    return Support(rival, share, share * (high - low), most)
 
 
 def kappa_of(model: Model, instances: Instances) -> float:
-    """How far bases may be from the ends of the range, in propensities.
+    """How far bases may be from the ends of the range, in propensities."""
+    return kappa_for(model, unknown=bool(np.isnan(instances.propensity).any()))  # type: ignore[arg-type] # there are some
 
-    None at all where some propensities are unknown: a base must be the same whether or not the
-    outcome is observed.
+
+def kappa_for(model: Model, *, unknown: bool) -> float:
+    """The same: none at all where some propensities are unknown.
+
+    For a base must be the same whether or not the outcome is observed.
     """
-    if np.isnan(instances.propensity).any():  # type: ignore[arg-type] # there are some
+    if unknown:
         return 0.0
     return KAPPA if model.kappa is None else model.kappa

@@ -10,11 +10,25 @@ import numpy as np
 from outrule.data.instances import Instances
 from outrule.model.model import Model
 from outrule.problems.contract import Layout
+from outrule.proof.confidence import Range, Sides
 from outrule.proof.logged import Log
 from outrule.rules.decisions import decide_all, expand
-from outrule.types import Floats, Picks
+from outrule.types import Floats, Integers, Picks
 
 COLUMNS = ("outcome", "before", "after", "residual before", "residual after")
+
+
+class Estimates(Protocol):
+    """What a log with propensities says of decisions: see :class:`Log`."""
+
+    @property
+    def ends(self) -> Range: ...
+    @property
+    def apart(self) -> Range: ...
+    def worth(self, picks: Any) -> Sides: ...
+    def gain(self, picks: Any) -> Sides: ...
+    def never(self, picks: Any) -> tuple[Floats, Integers]: ...
+    def weights(self) -> Floats: ...
 
 
 class Numbers(Protocol):
@@ -23,9 +37,10 @@ class Numbers(Protocol):
     plain: Any
     calibrated: Any
     isotonic: Any
-    log: Log | None
     k: int
 
+    @property
+    def estimates(self) -> Estimates | None: ...
     @property
     def fingerprint(self) -> str: ...
     def oracle(self) -> Any: ...
@@ -34,21 +49,55 @@ class Numbers(Protocol):
     def squares(self, column: str) -> Floats: ...
 
 
+class InLog:
+    """What a log says of our decisions and of others, which are picks."""
+
+    def __init__(self, log: Log, calibrated: Picks):
+        self.log, self.ends, self.apart = log, log.ends, log.apart
+        self.ours = log.instances.mark(calibrated)
+
+    def worth(self, picks: Picks) -> Sides:
+        """The value of decisions."""
+        return self.log.worth(self.log.instances.mark(picks))
+
+    def gain(self, picks: Picks) -> Sides:
+        """How much more our decisions are worth."""
+        return self.log.difference(self.ours, self.log.instances.mark(picks))
+
+    def never(self, picks: Picks) -> tuple[Floats, Integers]:
+        """What could never be shown, where our decisions and these differ."""
+        return self.log.never(self.ours, self.log.instances.mark(picks))
+
+    def weights(self) -> Floats:
+        """Those of our decisions."""
+        return self.log.weights(self.ours)
+
+
 class InMemory:
     """The numbers of instances, from their decisions as they are needed."""
 
-    def __init__(self, model: Model, instances: Instances, layout: Layout | None = None):
+    def __init__(
+        self,
+        model: Model,
+        instances: Instances,
+        layout: Layout | None = None,
+        kappa: float | None = None,
+    ):
         self.model, self.instances, self.problem = model, instances, model.problem
         self.layout = layout or model.problem.lay(instances)
         self.k, before = self.layout.k, instances.prediction
         after = model.predict(instances)
-        self.log = Log.of(model, instances, self.k, after)
+        if kappa is None:
+            self.log = Log.of(model, instances, self.k, after)
+        else:  # that of all the data, of which these are a part
+            self.log = Log.within(model, instances, self.k, after, kappa)
         self.outcome = instances.filled(after).require_outcome("certify")
         columns = (self.outcome, before, after, self.outcome - before, self.outcome - after)
         self.columns = dict(zip(COLUMNS, columns, strict=True))
         self.plain, self.calibrated = self.picks(before), self.picks(after)
         frozen = self.layout.per_item.get("frozen")
         self.isotonic = self.picks(model.isotonic.apply(instances, frozen))
+        self.estimates = None if self.log is None else InLog(self.log, self.calibrated)
 
     @property
     def fingerprint(self) -> str:

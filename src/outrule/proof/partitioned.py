@@ -15,6 +15,7 @@ from outrule.data.fingerprints import Fingerprint
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.data.partitions import Partitions, naming
+from outrule.data.propensities import check_log
 from outrule.data.scratch import spill
 from outrule.data.segments import Segments, values_of
 from outrule.data.sketch import Hashes, hash_all
@@ -22,18 +23,21 @@ from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, unseen_words
 from outrule.model.surveying import Survey, survey
 from outrule.problems.offers import count_without, few_choices_in, no_choices
+from outrule.proof.confidence import Range, Sides
 from outrule.proof.continuation import looks_before
 from outrule.proof.evaluation import Evaluation
-from outrule.proof.logged import Log
+from outrule.proof.logged import kappa_for
 from outrule.proof.novelty import compare_with, find_groups, notes_of
-from outrule.proof.numbers import InMemory
+from outrule.proof.numbers import InLog, InMemory
 from outrule.proof.segment_verdicts import cut_held_out
 from outrule.proof.statement import Certificate, Look
 from outrule.rules.decisions import RULES
 from outrule.threads import spans
-from outrule.types import Floats
+from outrule.types import Floats, Integers, Picks
 
 PER_RULE, OTHERS = 24, 80  # bytes per instance
+LOG_PER_RULE, LOG_OTHERS = 32, 168  # and more of a log
+OF_RULES = ("outcome", "residual before", "residual after")
 PLAIN, CALIBRATED, ISOTONIC, ORACLE = -1, -2, -3, -4  # numbers of decisions; rules count from 0
 
 
@@ -41,10 +45,10 @@ class OnDisk:
     """The numbers of all instances, each kind in a file of its own."""
 
     plain, calibrated, isotonic = PLAIN, CALIBRATED, ISOTONIC
-    log: Log | None = None
 
     def __init__(self, folder: Path, k: int) -> None:
         self.folder, self.k, self.fingerprint = folder, k, ""
+        self.estimates: LogOnDisk | None = None
 
     def oracle(self) -> int:
         return ORACLE
@@ -53,35 +57,82 @@ class OnDisk:
         return lambda number: first + number
 
     def total(self, column: str, picks: int) -> Floats:
-        return self._read(f"{column} {picks}")
+        return self.read(f"{column} {picks}")
 
     def squares(self, column: str) -> Floats:
-        return self._read(f"squares {column}")
+        return self.read(f"squares {column}")
 
-    def add(self, numbers: InMemory, n_rules: int) -> None:
+    def add(self, numbers: InMemory) -> None:
         """The numbers of the next file."""
-        for first, last in spans(RULES, n_rules):
+        model, log = numbers.model, numbers.estimates
+        if log is not None and self.estimates is None:
+            self.estimates = LogOnDisk(self, log.ends, log.apart, model.best_rule)
+        for first, last in spans(RULES, len(model.rules)):
             decisions = numbers.decisions(first, last)
             for number in range(last - first):
-                picks = decisions(number)
-                for column in ("outcome", "residual before", "residual after"):
-                    self._write(f"{column} {first + number}", numbers.total(column, picks))
-        for picks, name, columns in (
-            (numbers.plain, PLAIN, ("outcome", "before", "residual before")),
-            (numbers.calibrated, CALIBRATED, ("outcome", "after", "residual after")),
-            (numbers.isotonic, ISOTONIC, ("outcome",)),
-            (numbers.oracle(), ORACLE, ("outcome",)),
+                self._add(numbers, first + number, decisions(number), OF_RULES)
+        for name, picks, columns in (
+            (PLAIN, numbers.plain, ("outcome", "before", "residual before")),
+            (CALIBRATED, numbers.calibrated, ("outcome", "after", "residual after")),
+            (ISOTONIC, numbers.isotonic, ("outcome",)),
         ):
-            for column in columns:
-                self._write(f"{column} {name}", numbers.total(column, picks))
+            self._add(numbers, name, picks, columns)
+        if log is None:
+            self._add(numbers, ORACLE, numbers.oracle(), ("outcome",))
+        else:
+            self.write("weights", log.weights())
         for column in ("before", "after"):
-            self._write(f"squares {column}", numbers.squares(column))
+            self.write(f"squares {column}", numbers.squares(column))
 
-    def _write(self, name: str, values: Floats) -> None:
+    def _add(self, numbers: InMemory, name: int, picks: Picks, columns: Sequence[str]) -> None:
+        for column in columns:
+            self.write(f"{column} {name}", numbers.total(column, picks))
+        if self.estimates is not None and numbers.estimates is not None:
+            self.estimates.add(numbers.estimates, name, picks)
+
+    def write(self, name: str, values: Floats) -> None:
         spill(self.folder / name, values)
 
-    def _read(self, name: str) -> Floats:
+    def read(self, name: str) -> Floats:
         return np.asarray(np.memmap(self.folder / name, dtype=np.float64, mode="r"))
+
+
+class LogOnDisk:
+    """What a log says of the decisions on all instances: see :class:`InLog`."""
+
+    def __init__(self, numbers: OnDisk, ends: Range, apart: Range, best_rule: int) -> None:
+        self.numbers, self.ends, self.apart, self.best_rule = numbers, ends, apart, best_rule
+        self.counts: dict[int, Integers] = {}  # how often an item could never be shown
+
+    def add(self, log: InLog, name: int, picks: Picks) -> None:
+        """What the next file says of some decisions."""
+        if name < 0 or name == self.best_rule:  # the only rule whose value is asked for
+            self._write(f"worth {name}", log.worth(picks))
+        if name == CALIBRATED:
+            return
+        self._write(f"gain {name}", log.gain(picks))
+        never, counts = log.never(picks)
+        self.numbers.write(f"never {name}", never)
+        self.counts[name] = self.counts.get(name, 0) + counts
+
+    def worth(self, name: int) -> Sides:
+        return self._read(f"worth {name}")
+
+    def gain(self, name: int) -> Sides:
+        return self._read(f"gain {name}")
+
+    def never(self, name: int) -> tuple[Floats, Integers]:
+        return self.numbers.read(f"never {name}"), self.counts[name]
+
+    def weights(self) -> Floats:
+        return self.numbers.read("weights")
+
+    def _write(self, name: str, values: Sides) -> None:
+        for side, one in zip(Sides._fields, values, strict=True):
+            self.numbers.write(f"{name} {side}", one)
+
+    def _read(self, name: str) -> Sides:
+        return Sides(*(self.numbers.read(f"{name} {side}") for side in Sides._fields))
 
 
 def refuse_options(**options: Any) -> None:
@@ -100,19 +151,17 @@ def certify_partitions(
     previous: Certificate | None,
 ) -> Certificate:
     """The certificate of :func:`outrule.certify` for a table in many files."""
-    if data.columns.propensity is not None:
-        raise DataError(
-            "logs that show only some outcomes are not supported for data in many files: certify "
-            "on one table."
-        )
     if data.columns.outcome is None:
         raise refuse_argument(None, "outcomes", "certify", "given")
-    found = survey(data, model.problem, sample=2)
+    logged = data.columns.propensity is not None
+    found = survey(data, model.problem, sample=None if logged else 2)
+    check_log(found.sample, exactly_one=model.problem.exactly_one)
     earlier: tuple[Look, ...] = ()
     if previous is not None:
         max_weight = previous.max_weight if max_weight is None else max_weight
         earlier = _looks_before(previous, model, found, confidence, max_weight)
     needed = found.n * (PER_RULE * len(model.rules) + OTHERS)
+    needed += logged * found.n * (LOG_PER_RULE * len(model.rules) + LOG_OTHERS)
     with data.room(needed) as folder:
         seen = _Held(model, found, OnDisk(folder, found.k), by)
         for number in range(len(found.files)):
@@ -158,7 +207,7 @@ def _fingerprint(found: Survey) -> str:
 
 
 def _digest(found: Survey) -> Fingerprint:
-    estimated = False
+    estimated = found.data.columns.propensity_estimated
     return Fingerprint((found.data.value_range, found.item_names, estimated))
 
 
@@ -173,6 +222,9 @@ class _Held:
     def __init__(self, model: Model, found: Survey, numbers: OnDisk, by: Segments | None) -> None:
         self.model, self.found, self.numbers, self.by = model, found, numbers, by
         self.digest = _digest(found)
+        self.kappa: float | None = None  # of full outcomes
+        if found.data.columns.propensity is not None:
+            self.kappa = kappa_for(model, unknown=found.unknown)
         self.hashed: list[Sequence[Hashes | None]] = []
         self.rows: list[pl.DataFrame] = []
         self.constant: set[str] | None = None  # columns with one value per instance
@@ -187,7 +239,7 @@ class _Held:
             layout = replace(model.problem.lay(instances), k=found.k)
             for columns in () if self.by is None else self.by.by:
                 values_of(instances, columns)  # they must be the same for all items of an instance
-            self.numbers.add(InMemory(model, instances, layout), len(model.rules))
+            self.numbers.add(InMemory(model, instances, layout, self.kappa))
         self.unseen |= dict.fromkeys(model.unseen_items(instances))
         self.without += count_without(model.problem, instances)
         _add(self.digest, found, instances)
@@ -238,5 +290,7 @@ class _Held:
             TableOrigin(frame, every, labels, names, "polars"),
             weight=None if found.weight is None else np.concatenate(found.weight),
             cluster=None if found.cluster is None else np.concatenate(found.cluster),
+            item_names=found.item_names,
+            propensity_estimated=names.propensity_estimated,
             value_range=found.data.value_range,
         )

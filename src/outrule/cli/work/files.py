@@ -111,9 +111,26 @@ def open_tables(model: Model, *tables: str, outcome: bool) -> Opened:
 def with_propensity(names: ColumnNames, frame: pl.DataFrame) -> ColumnNames:
     """Where outcomes are null, the propensities of `outrule decide --explore` beside them."""
     logged = names.propensity is None and PROPENSITY in frame.columns
-    if logged and names.outcome in frame.columns and frame[names.outcome].null_count():
+    if logged and names.outcome in frame.columns and has_nulls(frame[names.outcome]):
         return replace(names, propensity=PROPENSITY)
     return names
+
+
+def with_propensity_in(names: ColumnNames, paths: Sequence[Place]) -> ColumnNames:
+    """The same for a table in many files, of which one with a null is enough."""
+    for path in paths:
+        known = parquet_schema(path)
+        if names.propensity is not None or not {PROPENSITY, names.outcome} <= {*known}:
+            return names
+        if has_nulls(read_columns(path, [str(names.outcome)])[str(names.outcome)]):
+            return replace(names, propensity=PROPENSITY)
+    return names
+
+
+def has_nulls(column: pl.Series) -> bool:
+    """Whether values are missing, also in lists."""
+    column = column.alias("")  # a name like ^x$ would be taken for a pattern
+    return bool((column.explode() if is_nested(column) else column).null_count())
 
 
 def identifiers(names: ColumnNames) -> list[str]:

@@ -46,13 +46,13 @@ def fit_folder(
 ) -> tuple[Model, Instances, dict[str, Any]]:
     """A model, a sample of the data it was fitted on, and how many all of them are."""
     file = read_spec(spec)
-    check_supported(file.fit.get("check"), file.fit.get("segments"))
+    check_supported(file.fit.get("check"))
     data = file.partitions(table, sample=sample, scratch=scratch)
     check_output(checkpoint, (table, spec), option="--checkpoint")
     with nullcontext() if scheduler is None else connect(scheduler) as client:
         if client is not None:
-            check_cluster(client, file.rules)
-        found = survey(data, file.problem)
+            check_cluster(client, file.problem, file.rules)
+        found = survey(data, file.problem, segments=file.fit.get("segments"))
         check_item_names(found.item_names or ())
         changes = {} if epsilon is None else {"epsilon": epsilon}
         settings = file.settings(found.checked, **changes)

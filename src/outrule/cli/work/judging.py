@@ -14,6 +14,7 @@ from outrule.cli.work.files import (
     open_model,
     places_in,
     warn_of_unseen,
+    with_propensity_in,
 )
 from outrule.data.instances import Instances
 from outrule.data.partitions import Partitions, find_files, naming
@@ -100,9 +101,12 @@ def certify_folder(
     earlier = None if previous is None else open_certificate(previous, key)
     fitted = open_model(model, key)
     assert fitted.columns is not None
-    names = asdict(fitted.columns)
     source = tables[0] if len(tables) == 1 else _all_files(tables)
-    data = Partitions(source, value_range=fitted.value_range, scratch=scratch, **names)
+    about: dict[str, Any] = {"value_range": fitted.value_range, "scratch": scratch}
+    data = Partitions(source, **asdict(fitted.columns), **about)
+    names = with_propensity_in(fitted.columns, [file.path for file in data.files])
+    if names != fitted.columns:
+        data = Partitions(source, **asdict(names), **about)
     first = data.files[0]
     with naming(first):
         check_item_type(fitted, first.path)
