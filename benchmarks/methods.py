@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 
 import outrule
+from outrule.calibration.isotonic import draw_folds
 
+N_FOLDS = 5
 Floats = NDArray[np.float64]
 Method = Callable[[Data], Floats]
 
@@ -62,18 +65,47 @@ def platt(data: Data) -> Floats:
 
 
 def boosted(data: Data) -> Floats:
-    """Boosted trees fitted again on the calibration part, with all columns of its table."""
+    """Boosted trees fitted again on the calibration part, with all columns that rules see."""
     past, new, codes = columns_of(data)
+    every = np.ones(len(past), dtype=bool)
+    return _within(_grow(past, every, data, codes).predict(new), data.test, data.problem)
+
+
+def from_boosted(data: Data) -> Floats:
+    """The default settings, with the predictions of such trees as start: both together.
+
+    The start of a calibration instance comes from trees that have not seen its cluster.
+    """
+    past, new, codes = columns_of(data)
+    given, start = data.calibration, np.empty(len(past))
+    fold = draw_folds(given, N_FOLDS, np.random.default_rng(0))[given.instance]
+    for number in range(fold.max() + 1):
+        out = fold == number
+        start[out] = _grow(past, ~out, data, codes).predict(past[out])
+    later = _grow(past, np.ones(len(past), dtype=bool), data, codes).predict(new)
+    parts = (
+        replace(one, start=_within(column, one, data.problem))
+        for one, column in ((given, start), (data.test, later))
+    )
+    return fitted()(Data(data.problem, data.rules, *parts))
+
+
+def _grow(
+    features: Floats, rows: NDArray[np.bool_], data: Data, codes: list[int]
+) -> HistGradientBoostingRegressor:
     trees = HistGradientBoostingRegressor(
         max_iter=150, learning_rate=0.05, categorical_features=codes, random_state=0
     )
-    weight = data.calibration.weight
-    trees.fit(
-        past,
-        data.calibration.outcome,
-        None if weight is None else weight[data.calibration.instance],
-    )
-    return np.clip(trees.predict(new), 0, 1)
+    given = data.calibration
+    weight = None if given.weight is None else given.weight[given.instance][rows]
+    return trees.fit(features[rows], given.outcome[rows], weight)
+
+
+def _within(predictions: Floats, instances: outrule.Instances, problem: outrule.Problem) -> Floats:
+    """Inside the value range; what is known, as the value of the reject item, stays as it is."""
+    inside = np.clip(predictions, *instances.value_range)
+    frozen = problem.lay(instances).per_item.get("frozen")
+    return inside if frozen is None else np.where(frozen, instances.prediction, inside)
 
 
 def columns_of(data: Data) -> tuple[Floats, Floats, list[int]]:
@@ -83,12 +115,16 @@ def columns_of(data: Data) -> tuple[Floats, Floats, list[int]]:
     but for dates, which do not come again.
     """
     past, new = data.calibration.origin, data.test.origin
-    names = past.names
-    left_out = (names.instance, names.cluster, names.weight)
+    names = getattr(past, "names", None)
+    left_out = () if names is None else (names.instance, names.cluster, names.weight)
     features, codes = [], []
-    for name in past.frame.columns:
-        before, after = past.frame[name], new.frame[name]
-        if name in left_out or before.dtype == pl.Date:
+    if names is None:  # arrays; in a table these are columns
+        features += [(data.calibration.prediction, data.test.prediction)]
+        features += [(data.calibration.item, data.test.item)]
+        codes.append(1)
+    for name, _ in past.all_columns():
+        before, after = (pl.Series(origin.flat_column(name)) for origin in (past, new))
+        if name in left_out or before.dtype.is_temporal():
             continue
         if before.dtype == pl.String:
             codes.append(len(features))
@@ -97,7 +133,7 @@ def columns_of(data: Data) -> tuple[Floats, Floats, list[int]]:
             after = after.to_physical()
         features.append((before.cast(pl.Float64), after.cast(pl.Float64)))
     columns = [np.column_stack(list(part)) for part in zip(*features, strict=True)]
-    return columns[0], columns[1], codes
+    return columns[0].astype(np.float64), columns[1].astype(np.float64), codes
 
 
 def mcgrad(data: Data) -> Floats:
@@ -145,7 +181,9 @@ METHODS: dict[str, Method] = {
     "best rule": best_rule,
     "isotonic": isotonic,
     "Platt": platt,
+    "trees": boosted,
     OURS: fitted(),
+    "outrule, from trees": from_boosted,
     "outrule, Algorithm 1": fitted(
         start=None, step=outrule.FixedStep(), epsilon=0.05, **_NO_RIVALS
     ),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 from cases import Data
 from methods import Floats, Method, fitted
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 import outrule
 from outrule.calibration import cross_fit
@@ -96,51 +95,9 @@ def boosted_by(kind: Any) -> Method:
     return predict
 
 
-def from_columns(data: Data) -> Floats:
-    """The default, from boosted trees on all columns that are monotone in the prediction.
-
-    The trees are cross-fitted, five folds by cluster, and given as a start. Where the rules see no
-    column besides the prediction, these are the prediction and the item.
-    """
-    past, new = _features(data.calibration), _features(data.test)
-    instances = data.calibration
-    fold = draw_folds(instances, 5, np.random.default_rng(0))[instances.instance]
-    assert instances.outcome is not None
-    start = np.empty(len(past))
-    for number in range(5):
-        trees = _trees(past[fold != number], instances.outcome[fold != number])
-        start[fold == number] = trees.predict(past[fold == number])
-    later = _trees(past, instances.outcome).predict(new)
-    low, high = instances.value_range
-    started = [
-        replace(one, start=np.clip(column, low, high))
-        for one, column in ((data.calibration, start), (data.test, later))
-    ]
-    return fitted()(replace(data, calibration=started[0], test=started[1]))
-
-
-def _trees(x: Floats, y: Floats) -> HistGradientBoostingRegressor:
-    monotone = [1] + [0] * (x.shape[1] - 1)
-    trees = HistGradientBoostingRegressor(
-        max_iter=150, learning_rate=0.05, monotonic_cst=monotone, random_state=0
-    )
-    return trees.fit(x, y)
-
-
-def _features(instances: outrule.Instances) -> Floats:
-    """The prediction, the item, and every column that rules see and that is a number."""
-    columns = [instances.prediction, instances.item]
-    for name, _ in instances.origin.all_columns():
-        column = instances.origin.flat_column(name)
-        if np.issubdtype(column.dtype, np.number) or column.dtype == bool:
-            columns.append(column)
-    return np.column_stack([np.asarray(one, dtype=np.float64) for one in columns])
-
-
 PROTOTYPES: dict[str, Method] = {
     "folds cut twice, 12 members": fitted(start=Permuted()),
     "folds cut three times, 18 members": fitted(start=Permuted(times=3)),
     "first round within a standard error": boosted_by(Thrifty),
     "curves fitted again on all data": boosted_by(Refitted),
-    "from trees, monotone in the prediction": from_columns,
 }

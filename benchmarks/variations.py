@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from cases import CASES
 from compare import HERE, LEVEL, Score, machine, mean_and_error, score, signed, versions
-from methods import Method, fitted
+from methods import Method, fitted, from_boosted
 from prototypes import PROTOTYPES
 from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
@@ -48,6 +48,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "validation": {"check": Reuse(validation=0.2)},
 }
 VARIATIONS = {name: fitted(**settings) for name, settings in _SETTINGS.items()} | PROTOTYPES
+VARIATIONS["from trees"] = from_boosted
 
 
 Found = dict[str, list[Score]]

@@ -71,7 +71,7 @@ def slow_member(member, model, instances):
     frozen = layout.per_item.get("frozen", np.zeros(len(instances.prediction), dtype=bool))
     p = curves.given_start(instances).copy()
     if member.start is not None:
-        p = member.start.apply(instances, frozen)
+        p = member.start.apply(replace(instances, prediction=p), frozen)
     marks = [instances.mark(rule.decide(instances, problem, layout)) for rule in model.tests]
     if problem.simplex:
         for start, stop in pairwise(layout.offsets):

@@ -196,20 +196,14 @@ def test_curves_of_items_leave_frozen_items_and_those_without_a_curve(seed, has_
 @given(SEEDS, st.booleans())
 def test_the_sum_of_members_is_that_of_each_alone(seed, simplex):
     p, offsets, picks, _, frozen, patches = draw(seed, k=1 if simplex else 2, simplex=simplex)
-    given_start, result = np.random.default_rng(seed).permutation(p), np.empty(len(p))
-    item = (np.arange(len(p)) % 2).astype(np.int32)
-    of_item = np.array([[curves.GIVEN, curves.GIVEN], [0, 1], [2, -1]])
-    ends, points = pack(many_points(seed))
-    item_curves = (ends, points, *index(ends, points))
+    generator, result = np.random.default_rng(seed), np.empty(len(p))
+    starts = np.stack([generator.permutation(p) for _ in range(3)])
     order, *packed_patches = packed(patches)
     parts = (np.array([0, 2, 5, 6]), order, *packed_patches)
-    given_data = (p, given_start, offsets, item, of_item, item_curves, picks, parts)
-    curves.sum_members(*given_data, frozen, simplex, result)
+    curves.sum_members(starts, offsets, picks, parts, frozen, simplex, result)
     expected = np.zeros(len(p))
     for member, (begin, end) in enumerate(pairwise(parts[0])):
-        one = given_start.copy()
-        if member:
-            curves.follow_item_curves(p, item, of_item[member], *item_curves, frozen, one)
+        one = starts[member].copy()
         if simplex:
             tally.project_simplices(one, offsets, frozen)
         some = (packed_patches[0][begin : end + 1], packed_patches[1])

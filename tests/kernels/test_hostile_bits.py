@@ -21,6 +21,7 @@ from outrule.kernels import (
     patching,
     picking,
     tally,
+    trees,
 )
 
 LARGEST = float(np.finfo(np.float64).max)
@@ -261,13 +262,12 @@ def follow_curves(generator, n, m):
         given = (prediction.array, some, curve_of, *item_curves, frozen)
         curves.follow_item_curves(*given, result.array)
     picks, order = draw_picks(generator, offsets, 3, 2), np.array([-1, 0, 2, -1])
-    of_members = np.array([[curves.GIVEN] * 3, curve_of])
     for simplex in (False, True):
         rest = (frozen, simplex)
         curves.patch_curves(prediction.array, offsets, picks, order, ends, points, *rest)
-        starts = (prediction.array, prediction.array, offsets, item, of_members, item_curves)
+        starts = np.stack([prediction.array, prediction.array])
         patches = (np.array([0, 1, 4]), order, ends, points)
-        curves.sum_members(*starts, picks, patches, *rest, result.array)
+        curves.sum_members(starts, offsets, picks, patches, *rest, result.array)
     outcome, edges = hostile(generator, total), hostile(generator, 5)
     weight, values = hostile(generator, n), Around(np.zeros((total, 2)))
     levels = Around(np.zeros(total, dtype=np.uint8))
@@ -287,6 +287,31 @@ def follow_curves(generator, n, m):
         around.check()
 
 
+def grow_trees(generator, n, m):
+    offsets = offsets_of(generator, n, m)
+    total, picks = int(offsets[-1]), draw_picks(generator, offsets, 3, 2)
+    prediction, edges = hostile(generator, total), np.sort(hostile(generator, 5))
+    node, level = (generator.integers(0, 256, total).astype(np.uint8) for _ in range(2))
+    item = generator.integers(-3, 9, total).astype(np.int32)
+    values, sums = (
+        Around(hostile(generator, 3 * total).reshape(-1, 3)),
+        Around(np.zeros((4, 11, 3))),
+    )
+    question = generator.integers(-3, 20, 8)
+    residual, result = Around(hostile(generator, total)), Around(np.zeros(total))
+    questions = generator.integers(-3, 20, (3, 7)).astype(np.int16)
+    for some in (item, item[:0]):
+        places = (level, some, offsets, picks)
+        trees.sum_by_answer(values.array, node, *places, 2, sums.array)
+        trees.descend(node.copy(), question, *places, 5, 2)
+        forest = (picks, edges, 2, questions, hostile(generator, 24).reshape(3, 8))
+        trees.add_trees(prediction, offsets, some, *forest, result.array)
+    leaves = hostile(generator, 4)
+    trees.settle(node, leaves, hostile(generator, total), values.array, residual.array)
+    for around in (values, sums, residual, result):
+        around.check()
+
+
 def bet(generator, n, _):
     value, weight = hostile(generator, n), hostile(generator, n)
     stake = betting.stakes(np.abs(value), np.abs(weight), np.full(n, n))
@@ -300,6 +325,7 @@ def bet(generator, n, _):
 FAMILIES = [
     *(solve_best, solve_top, solve_matroids, solve_forests, solve_matchings, solve_assignments),
     *(sum_and_patch, sum_and_patch_dense, follow_best, compare_decisions, follow_curves, bet),
+    grow_trees,
 ]
 
 
@@ -321,7 +347,7 @@ HELPERS = {  # of other kernels
 
 def test_every_kernel_is_tried():
     source = inspect.getsource(inspect.getmodule(hostile))
-    singles = (best, betting, greedy, independence, patching, tally)
+    singles = (best, betting, greedy, independence, patching, tally, trees)
     for module in (assignment, curves, matching, overlap, *singles):
         name = module.__name__.rpartition(".")[2]
         for kernel, value in vars(module).items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,14 +14,8 @@ from outrule import kernels, threads
 from outrule.calibration.audit import OPTIMISER
 from outrule.calibration.isotonic import FittedIsotonic
 from outrule.calibration.patches import first_point
-from outrule.calibration.piecewise import (
-    NOTHING,
-    Indexed,
-    ItemCurves,
-    codes,
-    curves_of_items,
-    pack,
-)
+from outrule.calibration.piecewise import NOTHING, pack
+from outrule.calibration.trees import Trees
 from outrule.data.instances import Instances
 from outrule.problems.contract import Layout, Problem
 from outrule.problems.one_item import BestAction, Classification, Rejection
@@ -49,11 +43,13 @@ class CurvePatch(NamedTuple):
 class Member:
     """One predictor of a cross-fitted start: where it starts, and its patches.
 
-    ``start`` is None for the predictions themselves (or the start column of the data).
+    ``start`` is None for the predictions themselves (or the start column of the data). ``trees``
+    are added to it, if there are any, and then come the patches.
     """
 
     start: FittedIsotonic | None = None
     patches: tuple[CurvePatch, ...] = field(default=())
+    trees: Trees | None = None
 
 
 def given_start(instances: Instances) -> Floats:
@@ -69,8 +65,14 @@ class Members:
 
     @computed_once
     def used(self) -> list[int]:
-        """The tests that a patch names, but for the optimiser's own."""
-        return sorted({patch.test for patch in self._patches} - {OPTIMISER})
+        """The tests that a patch or a tree names, but for the optimiser's own."""
+        asked = {test for member in self.members if member.trees for test in member.trees.tests}
+        return sorted(({patch.test for patch in self._patches} | asked) - {OPTIMISER})
+
+    @computed_once
+    def _rows(self) -> dict[int, int]:
+        """Where in the decisions of the used tests each of them is."""
+        return {test: row for row, test in enumerate(self.used)}
 
     @computed_once
     def _patches(self) -> list[CurvePatch]:
@@ -84,27 +86,27 @@ class Members:
     @computed_once
     def order(self) -> Integers:
         """Which of the used tests every patch is of, or -1 for the optimiser's own."""
-        number = {test: row for row, test in enumerate(self.used)} | {OPTIMISER: OPTIMISER}
+        number = self._rows | {OPTIMISER: OPTIMISER}
         return np.array([number[patch.test] for patch in self._patches], dtype=np.int64)
 
     @computed_once
     def curves(self) -> tuple[Integers, Floats]:
         return pack((patch.x, patch.y) for patch in self._patches)
 
-    @computed_once
-    def _starts(self) -> list[ItemCurves | None]:
-        return [None if member.start is None else member.start.curves for member in self.members]
-
-    @computed_once
-    def item_curves(self) -> Indexed:
-        """The isotonic curves of all members behind each other."""
-        return Indexed.of(curve for curves in self._starts if curves for curve in curves.values())
+    def _start(self, member: Member, some: Instances, part: Layout, picks: NDArray[Any]) -> Floats:
+        """Where the patches of a member start."""
+        start, frozen = given_start(some), part.per_item.get("frozen")
+        if member.start is not None:
+            start = member.start.apply(replace(some, prediction=start), frozen)
+        if member.trees is not None:
+            start = member.trees.apply(start, some, part.offsets, picks, self._rows, frozen)
+        return start
 
     def mean(self, tests: Sequence[Rule], problem: Problem, instances: Instances) -> Floats:
         """The start of new instances: the mean of what all members predict.
 
-        Only tests that a patch names are decided, once for all members. Cost: linear in instances
-        times patches.
+        Only tests that a patch or a tree names are decided, once for all members. Cost: linear in
+        instances times patches and trees.
         """
         layout, result = problem.lay(instances), np.empty_like(instances.prediction)
         used = [tests[test] for test in self.used]
@@ -141,13 +143,10 @@ class Members:
     def _sum(
         self, total: Floats, problem: Problem, some: Instances, part: Layout, picks: NDArray[Any]
     ) -> None:
+        starts = np.stack([self._start(member, some, part, picks) for member in self.members])
         arguments: Any = (
-            some.prediction,
-            given_start(some),
+            starts,
             part.offsets,
-            codes(some),
-            curves_of_items(self._starts, some),
-            tuple(self.item_curves),
             picks,
             (self.lengths, self.order, *self.curves),
             part.per_item.get("frozen", NOTHING),
@@ -162,10 +161,7 @@ class Members:
         total[:] = 0.0
         ends, points = self.curves
         for member, (begin, end) in zip(self.members, pairwise(self.lengths), strict=True):
-            start = given_start(some)
-            if member.start is not None:
-                start = member.start.apply(some, part.per_item.get("frozen"))
-            prediction = first_point(start, problem, part)
+            prediction = first_point(self._start(member, some, part, picks), problem, part)
             curves = (ends[begin : end + 1], points)
             apply_curves(prediction, self.order[begin:end], curves, problem, part, picks)
             total += prediction

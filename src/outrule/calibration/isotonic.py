@@ -154,7 +154,7 @@ class FittedIsotonic:
 
     def apply(self, instances: Instances, frozen: Booleans | None = None) -> Floats:
         """The calibrated predictions, flat; ``frozen`` items stay as they are."""
-        curve_of_item = curves_of_items([self.curves], instances)[0]
+        curve_of_item = curves_of_items(self.curves, instances)
         return self._indexed.follow(instances, curve_of_item, frozen)
 
 

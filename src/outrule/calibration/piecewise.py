@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,17 +69,9 @@ def codes(instances: Instances) -> NDArray[np.int32]:
     return np.empty(0, dtype=np.int32) if instances.item is None else instances.item
 
 
-def curves_of_items(starts: Sequence[ItemCurves | None], instances: Instances) -> NDArray[np.int64]:
-    """For each start the number of every item's curve; -1 for none, GIVEN where there is no start.
-
-    The curves of all starts are numbered behind each other.
-    """
+def curves_of_items(curves: ItemCurves, instances: Instances) -> Integers:
+    """The number of every item's curve; -1 for none."""
     names: Any = [POOLED] if instances.item is None else instances.names_of_items or [POOLED]
-    result, first = np.full((len(starts), len(names)), kernels.curves.GIVEN), 0
-    for row, curves in zip(result, starts, strict=True):
-        if curves is not None:
-            number = {name: first + k for k, name in enumerate(curves)}
-            pooled = number.get(POOLED, -1)
-            row[:] = [number.get(name, pooled) for name in names]
-            first += len(number)
-    return result
+    number = {name: k for k, name in enumerate(curves)}
+    pooled = number.get(POOLED, -1)
+    return np.array([number.get(name, pooled) for name in names], dtype=np.int64)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         picking as picking,
         side_by_side as side_by_side,
         tally as tally,
+        trees as trees,
     )
 
 

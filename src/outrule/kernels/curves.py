@@ -18,7 +18,6 @@ Space = tuple[NDArray[np.int32], Integers, Floats, Floats]
 FEW = 64  # instances that stay in the nearest cache while all patches are applied
 LARGEST = np.finfo(np.float64).max
 BUCKETS = 256  # parts of a curve's length, to find a point among many
-GIVEN = -2  # instead of a curve: the member starts from what is given
 # A curve is a row per point: X and Y, the slope and width of the piece behind it, and the largest
 # value, which rounding may not exceed. X and widths are times SCALE, so that points as close to
 # each other as the smallest predictions (1e-320) have a slope that is a number.
@@ -145,23 +144,18 @@ def patch_curves(
 
 @njit(nogil=True, cache=True)
 def sum_members(
-    prediction: Floats,
-    given: Floats,
+    starts: Floats,
     offsets: Integers,
-    item: NDArray[np.int32],
-    curve_of_item: NDArray[np.int64],
-    item_curves: tuple[Integers, Floats, Floats, NDArray[np.int32]],
     picks: NDArray[np.integer],
     patches: tuple[Integers, Integers, Integers, Floats],
     frozen: Flags,
     simplex: bool,
     result: Floats,
 ) -> None:
-    """Add up what members predict, each from its start and by its patches.
+    """Add up what members predict, each from its row of ``starts`` (n_members, n) by its patches.
 
     Member c has the patches from ``lengths[c]`` to ``lengths[c + 1]``, which are as those of
-    :func:`patch_curves`. It starts from ``given`` where ``curve_of_item[c, 0]`` is GIVEN, else from
-    :func:`follow_item_curves` by the curves ``curve_of_item[c]``.
+    :func:`patch_curves`.
     """
     few, space = _workspace(offsets, picks)
     lengths, order, ends, points = patches
@@ -172,15 +166,9 @@ def sum_members(
         size = near[-1]
         end = begin + size
         stays = frozen[begin:end] if len(frozen) else frozen
-        items = item[begin:end] if len(item) else item
         result[begin:end] = 0.0
         for c in range(len(lengths) - 1):
-            if curve_of_item[c, 0] == GIVEN:
-                copy_items(given[begin:end], few)
-            else:
-                follow_item_curves(
-                    prediction[begin:end], items, curve_of_item[c], *item_curves, stays, few
-                )
+            copy_items(starts[c, begin:end], few)
             if simplex:
                 project_simplices(few, near, stays)
             some = (order, ends, points, begins, rising, lengths[c], lengths[c + 1])

@@ -28,7 +28,15 @@ from outrule.files import write_text
 from outrule.model import value as values
 from outrule.model.documents import damaged, read_document, read_file, seal
 from outrule.model.model import Model
-from outrule.model.model_file import FORMAT, NAMES, ItemCurves, ModelFile, SketchFile, read_name
+from outrule.model.model_file import (
+    FORMAT,
+    NAMES,
+    ItemCurves,
+    ModelFile,
+    SketchFile,
+    TreesFile,
+    read_name,
+)
 from outrule.model.settings import Settings
 from outrule.model.value import Value
 from outrule.problems import given, matchings, matroids, one_item
@@ -117,6 +125,7 @@ def describe(model: Model) -> dict[str, Any]:
             {
                 "start": None if member.start is None else _item_curves(member.start),
                 "patches": [[patch.test, list(patch.x), list(patch.y)] for patch in member.patches],
+                **({} if member.trees is None else {"trees": TreesFile.of(member.trees, _plain)}),
             }
             for member in model.members
         ],
@@ -198,7 +207,11 @@ def _model(file: ModelFile, functions: Functions) -> Model:
         settings=settings,
         isotonic=_fitted(file.isotonic),
         members=tuple(
-            Member(None if one.start is None else _fitted(one.start), one.patches)
+            Member(
+                start=None if one.start is None else _fitted(one.start),
+                patches=one.patches,
+                trees=None if one.trees is None else one.trees.trees(),
+            )
             for one in file.members
         ),
         rule_values=np.array(file.rule_values, dtype=np.float64),

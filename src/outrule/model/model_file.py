@@ -6,6 +6,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from outrule.calibration.curves import CurvePatch
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import AnyPatch, Patch, SegmentPatch
 from outrule.calibration.piecewise import POOLED
+from outrule.calibration.trees import MOST_DEPTH, MOST_ITEMS, MOST_TREES, Trees
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.data.segments import Segment, Segmentation, Segments
@@ -42,7 +44,8 @@ NAMES: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
     ),
     "decimal": (Decimal, str, Decimal),
 }
-ItemCurves = tuple[tuple[str | bool | int | float | dict[str, str] | None, Numbers, Numbers], ...]
+Name = str | bool | int | float | dict[str, str] | None
+ItemCurves = tuple[tuple[Name, Numbers, Numbers], ...]
 
 
 def read_name(value: Any) -> Any:
@@ -53,12 +56,62 @@ def read_name(value: Any) -> Any:
     return NAMES[word][2](text)
 
 
+class TreesFile(BaseModel):
+    """What a model file holds of the trees of a member."""
+
+    model_config = STRICT
+
+    edges: Annotated[tuple[float, ...], Field(max_length=MOST_POINTS)]
+    items: Annotated[tuple[Name, ...], Field(max_length=MOST_ITEMS)]
+    tests: tuple[int, ...]
+    questions: Annotated[tuple[tuple[int, ...], ...], Field(min_length=1, max_length=MOST_TREES)]
+    values: tuple[Numbers, ...]
+
+    @classmethod
+    def of(cls, trees: Trees, write_name: Callable[[Any], Any]) -> dict[str, Any]:
+        return {
+            "edges": trees.edges.tolist(),
+            "items": [write_name(name) for name in trees.items],
+            "tests": list(trees.tests),
+            "questions": trees.questions.tolist(),
+            "values": trees.values.tolist(),
+        }
+
+    @model_validator(mode="after")
+    def _are_trees(self) -> Self:
+        n_questions = len(self.edges) + len(self.items) + len(self.tests)
+        size = len(self.values[0])
+        good = size in [2**depth for depth in range(1, MOST_DEPTH + 1)]
+        good = good and len(self.questions) == len(self.values)
+        good = good and all(len(one) == size for one in self.values)
+        good = good and all(
+            len(one) == size - 1 and min(one) >= -1 and max(one) < n_questions
+            for one in self.questions
+        )
+        good = good and all(one < other for one, other in pairwise(self.edges))
+        names = {read_name(name) for name in self.items}
+        distinct = len(names) == len(self.items) and len(set(self.tests)) == len(self.tests)
+        if not (good and distinct):
+            raise ValueError("trees do not agree with themselves")
+        return self
+
+    def trees(self) -> Trees:
+        return Trees(
+            edges=np.array(self.edges, dtype=np.float64),
+            items=tuple(read_name(name) for name in self.items),
+            tests=self.tests,
+            questions=np.array(self.questions, dtype=np.int16),
+            values=np.array(self.values, dtype=np.float64),
+        )
+
+
 class MemberFile(BaseModel):
     """What a model file holds of a member of a cross-fitted start."""
 
     model_config = STRICT
 
     start: ItemCurves | None
+    trees: TreesFile | None = None
     patches: tuple[CurvePatch, ...]
 
 
@@ -190,12 +243,20 @@ class ModelFile(BaseModel):
         return known and abs(patch.step) <= 2.001 * (high - low)
 
     def _is_member(self, member: MemberFile, n_tests: int) -> bool:
-        return (member.start is None or self._are_item_curves(member.start)) and all(
+        starts = member.start is None or self._are_item_curves(member.start)
+        starts = starts and (member.trees is None or self._are_trees(member.trees, n_tests))
+        return starts and all(
             -1 <= patch.test < n_tests
             and len(patch.x) <= MOST_POINTS
             and self._is_curve(patch.x, patch.y)
             for patch in member.patches
         )
+
+    def _are_trees(self, trees: TreesFile, n_tests: int) -> bool:
+        low, high = self.value_range
+        farthest = max(abs(value) for one in trees.values for value in one)
+        known = all(0 <= test < n_tests for test in trees.tests)
+        return known and farthest <= 1.001 * (high - low)
 
     def _are_item_curves(self, curves: ItemCurves) -> bool:
         names = {read_name(name) for name, _, _ in curves}

@@ -47,7 +47,12 @@ CHECKS: Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "private reuse": (PrivateReuse, ("privacy", "delta", "alert")),
     "fresh batches": (FreshBatches, ("size", "alert")),
 }
-STARTS: Mapping[str, Any] = {"none": None, "isotonic": Isotonic(), "cross fit": CrossFit()}
+STARTS: Mapping[str, Any] = {
+    "none": None,
+    "isotonic": Isotonic(),
+    "cross fit": CrossFit(),
+    "trees": CrossFit(max_trees=100, max_patches=30),
+}
 STEPS = {"line search": LineSearch, "fixed": FixedStep}
 
 

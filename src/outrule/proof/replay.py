@@ -5,10 +5,11 @@ Decisions are boolean masks, and a patch is one line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from outrule.calibration.trees import Trees
 from outrule.data.instances import Instances
 from outrule.data.segments import values_of
 from outrule.model.model import Model
@@ -71,11 +72,15 @@ def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout:
         marks = _optimum(model, instances, p, layout) if test == -1 else tests[test]
         return marks if frozen is None else marks & ~frozen
 
+    movable = np.ones(len(instances.prediction), bool) if frozen is None else ~frozen
     starts = []
     for member in model.members:
         p = instances.prediction if instances.start is None else instances.start
         if member.start is not None:
-            p = member.start.apply(instances, frozen)
+            p = member.start.apply(replace(instances, prediction=p), frozen)
+        if member.trees is not None:
+            moved_by = _answers(member.trees, instances, tests)
+            p = np.where(movable, np.clip(p + moved_by, low, high), p)
         p = project(p)
         for test, x, y in member.patches:
             p = project(np.where(moved(p, test), np.interp(p, x, y), p))
@@ -87,6 +92,27 @@ def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout:
         marks = marks if patch.segment < 0 else marks & inside[patch.segment]
         p = project(p + patch.step * marks)
     return p
+
+
+def _answers(trees: Trees, instances: Instances, tests: list[Booleans]) -> Floats:
+    """What the trees add to every item: its way down each of them, one question at a time."""
+    rows = [instances.prediction >= edge for edge in trees.edges]
+    names = list(instances.names_of_items or [])
+    for name in trees.items:
+        code = names.index(name) if name in names else -1
+        rows.append(np.zeros(len(instances.prediction), dtype=bool))
+        if instances.item is not None and code >= 0:
+            rows[-1] = instances.item == code
+    rows += [tests[test] for test in trees.tests]
+    answers = np.array([*rows, np.zeros(len(instances.prediction), dtype=bool)])  # -1 is the last
+    total = np.zeros(len(instances.prediction))
+    each = np.arange(len(total))
+    for questions, values in zip(trees.questions, trees.values, strict=True):
+        node = np.zeros(len(total), dtype=np.int64)
+        while node[0] < len(questions):
+            node = 2 * node + 1 + answers[questions[node], each]
+        total += values[node - len(questions)]
+    return total
 
 
 def _inside(model: Model, instances: Instances) -> list[Booleans]:
