@@ -94,6 +94,26 @@ def test_a_column_that_is_strange_is_named(tmp_path, change, topic, severity, wo
         assert words in one(found, topic, severity)["what"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("%Y-%m-%d", "column 'at' runs from 2026-01-01 to 2026-01-30, not in order"),
+        ("%Y-%m-%dT%H:%M:%SZ", "from 2026-01-01T00:00:00Z to 2026-01-30T00:00:00Z, not in order"),
+        ("%Y-%m-%d %H:%M", "from 2026-01-01 00:00 to 2026-01-30 00:00, not in order"),
+        ("%d.%m.%Y", None),
+        ("2026-13-%d", None),
+    ],
+)
+def test_times_in_csv_are_recognised_where_strings_have_their_order(tmp_path, pattern, words):
+    at = pl.lit("2026-01-01").str.to_date() + pl.duration(days=pl.col("trip") % 30)
+    frame = trips(1, 600).with_columns(at=at.cast(pl.Datetime).dt.strftime(pattern))
+    found = examined(tmp_path, frame, name="t.csv")
+    if words is None:
+        assert "time" not in topics(found)
+    else:
+        assert words in one(found, "time", "note")["what"]
+
+
 def test_a_prediction_that_is_the_outcome_is_an_error(tmp_path):
     frame = trips(1, 100).with_columns(score=pl.col("completed").cast(float))
     found = examined(tmp_path, frame, code=2)
