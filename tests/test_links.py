@@ -92,6 +92,17 @@ def test_the_page_of_names_has_every_public_name():
     assert sorted(named) == sorted([*outrule.__all__, "integrations.mlflow"])
 
 
+def test_docstrings_have_no_roles_which_the_page_of_names_would_print():
+    files = [
+        path
+        for path in Path(outrule.__file__).parent.rglob("*.py")
+        if path.parent.name != "kernels"
+    ]
+    assert [
+        path for path in files if re.search(r":(meth|func|class|mod):`", path.read_text("utf-8"))
+    ] == []
+
+
 def test_the_tables_of_the_spec_are_those_of_the_code():
     page = make_spec_page.PAGE.read_text(encoding="utf-8")
     assert page == make_spec_page.filled(page), "run python tests/make_spec_page.py"

@@ -35,7 +35,7 @@ class Origin(ABC):
 
     @abstractmethod
     def flatten(self, column: Any) -> NDArray[Any]:
-        """The inverse of :meth:`restore`; raises DataError if the shape is another."""
+        """The inverse of ``restore``; raises DataError if the shape is another."""
 
     @abstractmethod
     def column(self, name: str) -> NDArray[Any]:

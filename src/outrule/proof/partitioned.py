@@ -99,7 +99,7 @@ def certify_partitions(
     by: Segments | None,
     previous: Certificate | None,
 ) -> Certificate:
-    """The certificate of :func:`outrule.certify` for a table in many files."""
+    """The certificate of ``outrule.certify`` for a table in many files."""
     if data.columns.propensity is not None:
         raise DataError(
             "logs that show only some outcomes are not supported for data in many files: certify "
@@ -129,7 +129,7 @@ def certify_partitions(
 def _looks_before(
     previous: Certificate, model: Model, found: Survey, confidence: float, max_weight: float | None
 ) -> tuple[Look, ...]:
-    """As :func:`continued`, where the earlier data are the first files; they are read once more."""
+    """As ``continued``, where the earlier data are the first files; they are read once more."""
     n, ends = previous.n_instances, found.counts.cumsum().tolist()
     if found.n > n and n not in ends:
         raise DataError(
@@ -214,7 +214,7 @@ class _Held:
         self.rows.append(pl.DataFrame(kept))
 
     def hashes(self) -> list[Hashes | None]:
-        """As :func:`hash_all` on all instances."""
+        """As ``hash_all`` on all instances."""
         columns: list[Any] = list(zip(*self.hashed, strict=True))
         return [None if one[0] is None else np.concatenate(one) for one in columns]
 
