@@ -120,6 +120,15 @@ def test_a_prediction_that_is_the_outcome_is_an_error(tmp_path):
     assert one(found, "leakage", "error")["what"] == "every prediction equals its outcome"
 
 
+def test_a_range_that_is_wider_than_the_values_is_a_note(tmp_path):
+    wide = SPEC.replace("[data]", "[data]\nvalue_range = [-2, 3]")
+    found = examined(tmp_path, trips(1, 600), wide)
+    words = "predictions and outcomes run from 0 to 1, less than half of value_range = [-2, 3]"
+    assert one(found, "range", "note")["what"] == words
+    tight = SPEC.replace("[data]", "[data]\nvalue_range = [0, 2]")
+    assert "range" not in topics(examined(tmp_path, trips(1, 600), tight))
+
+
 def test_outcomes_that_are_all_the_same_are_an_error(tmp_path):
     found = examined(tmp_path, trips(1, 100).with_columns(completed=pl.lit(0)), code=2)
     assert found["findings"][0]["what"] == "every outcome is 0"
@@ -344,6 +353,8 @@ def test_a_spec_is_described_and_a_table_that_fits_it(folder, tmp_path):  # noqa
         assert words in alone.stdout
     both = run("check", spec, folder / "past.csv")
     assert both.stdout.startswith(alone.stdout)
+    (tmp_path / "log.toml").write_text(SPEC.replace("[data]", "[data]\npropensity = 0.7"))
+    assert ", propensity 0.7 for all items;" in run("check", tmp_path / "log.toml").stdout
     assert "fits; 2,000 instances, 10,000 rows, decided by 2 rules" in both.stdout
     (tmp_path / "s.toml").write_text(SPEC + "[multipliers]\nlimit = 5\n[fit]\nmax_rounds = 7\n")
     result = run("check", tmp_path / "s.toml", folder / "past.csv")

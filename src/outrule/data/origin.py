@@ -79,7 +79,7 @@ def fault(
     say = what if callable(what) else lambda _: what
     rows = origin.given_rows[flat].tolist() if isinstance(origin, TableOrigin) else []
     faults = {row: say(i) for row, i in zip(rows, flat.tolist(), strict=False)}
-    first = int(flat[0])
+    first = int(flat[np.argmin(rows)] if rows else flat[0])  # items need not be in row order
     return DataError(f"{say(first)} at {place(origin, offsets, first)}{rest}", faults)
 
 

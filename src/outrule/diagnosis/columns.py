@@ -29,6 +29,7 @@ TIME_WORDS = ("date", "day", "hour", "month", "time", "timestamp", "week", "year
 def examine_columns(instances: Instances, settings: Settings) -> Iterator[Finding]:
     """All findings of this module. Cost: a few passes over every column."""
     yield from _constants(instances, settings)
+    yield from _wide_range(instances)
     yield from _leaks(instances)
     yield from _filled(instances)
     yield from _copies(instances)
@@ -84,6 +85,25 @@ def _constants(instances: Instances, settings: Settings) -> Iterator[Finding]:
             "constants",
             f"{count(len(names), 'column')} with one value only: {_some(names)}",
             "A rule that looks at one decides the same everywhere.",
+        )
+
+
+def _wide_range(instances: Instances) -> Iterator[Finding]:
+    """A range of which the table uses less than half; bounds are as wide as it is."""
+    known = _observed(instances)
+    if known is None:
+        return
+    low, high = instances.value_range
+    least = min(float(instances.prediction.min()), float(known[0].min()))
+    most = max(float(instances.prediction.max()), float(known[0].max()))
+    if most - least < (high - low) / 2:
+        yield Finding(
+            Severity.NOTE,
+            "range",
+            f"predictions and outcomes run from {least:g} to {most:g}, less than half of "
+            f"value_range = [{low:g}, {high:g}]",
+            "The wider the range, the wider the bounds: if values outside a narrower one are "
+            "impossible, declare that one.",
         )
 
 
