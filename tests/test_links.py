@@ -63,6 +63,13 @@ def test_every_link_leads_to_a_file_and_a_heading(path):
     assert list(faults(path)) == []
 
 
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.stem)
+def test_the_site_shows_what_the_page_has(path):
+    text = re.sub(r"^ {4}.*$", "", prose(path), flags=re.M)
+    assert re.findall(r"^ {1,3}[-*] .*", text, re.M) == [], "lists in lists need four blanks"
+    assert re.findall(r"<(?!div class|/div|!--)[a-z/].*", text) == [], "taken for HTML"
+
+
 def test_dead_links_are_found():
     page = DOCS / "guide.md"
     good = "[a](theory.md#the-guarantee), [b](#settings), [c](https://x.y/z)"

@@ -87,8 +87,10 @@ class Instances:
 
         Parameters
         ----------
-        predictions, outcomes, start : array-like of shape (n, m)
-            ``start`` holds the output of another calibrator, where the loop shall start from it.
+        predictions : array-like of shape (n, m)
+        outcomes : array-like of shape (n, m), optional
+        start : array-like of shape (n, m), optional
+            The output of another calibrator, if the loop shall start from it.
         available : boolean array-like of shape (n, m), optional
             False where an item is not on offer; whatever the other arrays hold there is ignored.
         weight, cluster : array-like of shape (n,), optional
