@@ -1,7 +1,10 @@
 """Decision-focused training (SPO+ of PyEPO) on the coupons, beside what demos.py compares.
 
-    pip install torch pyepo     # in an environment of its own, with outrule and '.[bench]'
-    python benchmarks/decision_focused.py [--splits 10] [--docs docs/comparison.md]
+    python3 -m venv .spo && .spo/bin/pip install -q torch==2.13.0 pyepo==2.2.7 -e '.[bench]'
+    .spo/bin/python benchmarks/decision_focused.py --splits 10 --docs docs/comparison.md
+
+An environment of its own, because PyTorch is large. Every split is saved in
+results/decision_focused.json when it is done, so that a run that was stopped goes on from there.
 
 A network is trained on the calibration part with the columns that the boosted trees see: once for
 the squared error (*network*), once for the SPO+ loss of the decision (*SPO+*), which needs the
@@ -12,7 +15,10 @@ the number of epochs is that with the largest value on a fifth of the households
 from __future__ import annotations
 
 import argparse
+import json
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import methods
 import numpy as np
@@ -20,6 +26,7 @@ import pyepo
 import torch
 from cases import Data
 from certificates import write_table
+from compare import HERE, machine, versions
 from demo_data import CACHE
 from numpy.typing import NDArray
 from pyepo import EPO
@@ -113,6 +120,7 @@ def main() -> None:
     )
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--docs", type=Path)
+    parser.add_argument("-o", "--output", type=Path, default=HERE / "results")
     options = parser.parse_args()
     torch.set_num_threads(1)
     demos.METHODS = {
@@ -123,11 +131,25 @@ def main() -> None:
         "SPO+": lambda data: trained(data, for_decisions=True),
         demos.OURS: methods.METHODS[demos.OURS],
     }
-    splits = [demos.one_split("coupons", seed, CACHE) for seed in range(options.splits)]
-    table = list(demos.values_table({"coupons": splits}))
+    splits = run_splits(options.splits, options.output / "decision_focused.json")
+    table = [*demos.values_table({"coupons": splits}), "", *demos.summary({"coupons": splits})]
     print(*table, sep="\n")
     if options.docs:
         write_table(options.docs, "benchmarks/decision_focused.py", table)
+
+
+def run_splits(n: int, path: Path) -> list[dict[str, Any]]:
+    """The first n splits: those of an earlier run with the same versions, and the others now."""
+    made_with = f"{versions()}, PyEPO {metadata.version('pyepo')}, torch {torch.__version__}"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    splits = known["splits"] if known.get("versions") == made_with else []
+    for seed in range(len(splits), n):
+        splits.append(demos.one_split("coupons", seed, CACHE))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        found = {"machine": machine(), "versions": made_with, "splits": splits}
+        path.write_text(json.dumps(found, indent=1) + "\n")
+        print(*list(demos.values_table({f"split {seed}": splits[-1:]}))[2:], flush=True)
+    return splits[:n]
 
 
 if __name__ == "__main__":

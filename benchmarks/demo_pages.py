@@ -51,6 +51,15 @@ def main_lines(text: str) -> list[str]:
     return kept
 
 
+def as_markdown(lines: list[str]) -> list[str]:
+    """The table as one of Markdown; the sentences as an output, whose lines wrap on the site."""
+    boxed = [line for line in lines if line[0] in "┏┃┡│└"]
+    rows = [line.strip("┃│").split(line[0]) for line in boxed if line[0] in "┃│"]
+    table = ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in rows]
+    table.insert(1, "|---" * len(rows[0]) + "|")
+    return [*table, "", "```output", *lines[len(boxed) :], "```"]
+
+
 def draw(name: str, folder: Path) -> None:
     """Ours minus each rule, and predicted vs realised; for the bank, the watch."""
     calibrator = outrule.load(folder / real.MODEL)
@@ -101,7 +110,7 @@ def main() -> None:
             folder = Path(place, name)
             lines = printed(name, folder)
             draw(name, folder)
-        write_table(PAGE, f"outrule demo {name}", ["```text", *lines, "```"])
+        write_table(PAGE, f"outrule demo {name}", as_markdown(lines))
 
 
 if __name__ == "__main__":

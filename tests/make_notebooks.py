@@ -83,7 +83,8 @@ def page_of(name: str, cells: Cells) -> tuple[str, dict[str, bytes]]:
             continue
         parts.append(f"```python\n{source}\n```")
         if text := text_in(cell).rstrip():
-            parts.append(f"```text\n{text}\n```")
+            kind = "text" if "│" in text else "output"  # lines of an output wrap on the site
+            parts.append(f"```{kind}\n{text}\n```")
         for shown in cell["outputs"]:
             if "data" in shown:
                 file = f"{name}-{len(pictures) + 1}.png"

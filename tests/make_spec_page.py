@@ -29,7 +29,7 @@ MEANING = {
         "cluster": "column of what makes instances one observation: a day, a household",
         "propensity": "the probability with which this outcome is observed, where only some are",
         "observed": "column that says whether the outcome is known; must agree with the nulls",
-        "propensity_estimated": "whether propensities come from a model of the log",
+        "propensity_estimated": "true if propensities were estimated, and not known by design",
         "value_range": "the smallest and the largest value of predictions and outcomes",
     },
     "rules": {
@@ -40,25 +40,31 @@ MEANING = {
     },
     "multipliers": {
         "levels": "factors that an item can be multiplied by",
-        "limit": "at most so many rules; of more, a random sample",
-        "seed": "of the sample",
+        "limit": "at most this many rules; if there are more, a random sample of them",
+        "seed": "seed of that sample",
     },
     "fit": {
         "check": "which data each round looks at",
-        "alert": "flag a violation above this share of the tolerance",
-        "validation": "share of the instances that is set aside to stop the loop",
-        "patience": "rounds without improvement of that part before it stops",
-        "privacy": "noise that you choose yourself, in place of what the guarantee takes",
-        "delta": "probability with which the guarantee may fail",
-        "size": "instances of one fresh batch; required for fresh batches",
+        "alert": "flag a violation above this share of the tolerance, up to 1 (default: 1 for "
+        "reuse, 0.75 for the others)",
+        "validation": "share of the instances that is set aside to stop the loop, such as 0.2; not "
+        "given: none",
+        "patience": "rounds without improvement of that part before it stops (default: 20)",
+        "privacy": "a privacy budget of your own: less noise, no guarantee; not given: the noise "
+        "that the guarantee needs",
+        "delta": "probability with which the guarantee may fail (default: 0.05)",
+        "size": "instances in one batch; required for fresh batches",
         "step": "how far a patch moves",
         "start": "what the loop starts from; not given: cross fit, or the start column",
-        "max_rounds": "stop after so many rounds",
-        "random_state": "seed",
-        "rivals": "what to compete with besides the rules; `[]` for none",
-        "segments": "columns, and lists of columns to cross, inside whose values it is tested, too",
-        "min_share": "smallest share of the weight of a segment; smaller ones are pooled",
-        "min_instances": "fewest instances of a segment",
+        "max_rounds": "stop after this many rounds",
+        "random_state": "seed; not given: 0",
+        "rivals": "what to compete with besides the rules; not given: both; `[]` for none",
+        "segments": "columns inside whose values it must hold as well; a list of columns crosses "
+        "them: [segments](segments.md)",
+        "min_share": "smallest share of all weight that a segment may have; smaller ones are "
+        "pooled (default: 0.02)",
+        "min_instances": "fewest instances that a segment may have; smaller ones are pooled "
+        "(default: 200)",
     },
     "value": {
         "name": "what the value is called: completed trips",
@@ -89,10 +95,10 @@ CHOICES = {
     "classification": "exactly one class; predictions are probabilities that sum to one",
     "rejection": "one of the classes, or none at a cost",
     "top k": "up to k items",
-    "partition": "up to so many items of every group",
+    "partition": "up to a given number of items from every group",
     "matching": "pairs in a graph, no node twice; exact",
     "greedy matching": "the same for huge graphs; at least half of the optimum",
-    "graphic": "edges without a cycle",
+    "graphic": "edges of a graph that form no cycle",
     "assignment": "pairs of two sides, nobody twice",
 }
 SAMPLES = {
@@ -105,6 +111,19 @@ SAMPLES = {
     "greedy matching": 'nodes = ["one", "other"]',
     "graphic": 'nodes = ["one", "other"]',
     "assignment": 'rows = "rider"\ncolumns = "driver"',
+}
+
+VALUES = {
+    "reuse": "the same data every round; the proof is the certificate",
+    "private reuse": "the same data, seen through noise: a guarantee with very many instances",
+    "fresh batches": "a new batch every round: the paper's guarantee, if batches are large enough",
+    "line search": "as far as lowers the squared error most",
+    "fixed": "the paper's step, tolerance / (2 k)",
+    "none": "the predictions themselves",
+    "isotonic": "their isotonic regression, cross-fitted",
+    "cross fit": "curves along what rules and the optimiser choose, cross-fitted",
+    "plain rival": "the optimiser on the original predictions",
+    "isotonic rival": "the optimiser on their isotonic regression",
 }
 
 
@@ -145,17 +164,17 @@ def problems() -> str:
 
 def checks() -> str:
     """What the words of [fit] stand for, and which keys belong to which check."""
-    rows = ["| key | value | in Python | its own keys |", "|---|---|---|---|"]
+    rows = ["| key | value | what it does | in Python | its own keys |", "|---|---|---|---|---|"]
     for word, (make, own) in spec_file.CHECKS.items():
         listed = ", ".join(f"`{key}`" for key in own)
-        rows.append(f'| `check` | `"{word}"` | `{make.__name__}` | {listed} |')
+        rows.append(f'| `check` | `"{word}"` | {VALUES[word]} | `{make.__name__}` | {listed} |')
     for word, step in spec_file.STEPS.items():
-        rows.append(f'| `step` | `"{word}"` | `{step.__name__}` | - |')
+        rows.append(f'| `step` | `"{word}"` | {VALUES[word]} | `{step.__name__}` | - |')
     for word, start in spec_file.STARTS.items():
         name = "None" if start is None else type(start).__name__
-        rows.append(f'| `start` | `"{word}"` | `{name}` | - |')
+        rows.append(f'| `start` | `"{word}"` | {VALUES[word]} | `{name}` | - |')
     for word in spec_file.RIVALS:
-        rows.append(f'| `rivals` | `"{word}"` | `"{word}"` | - |')
+        rows.append(f'| `rivals` | `"{word}"` | {VALUES[f"{word} rival"]} | `"{word}"` | - |')
     return "\n".join(rows)
 
 

@@ -94,10 +94,39 @@ def test_a_column_that_is_strange_is_named(tmp_path, change, topic, severity, wo
         assert words in one(found, topic, severity)["what"]
 
 
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("%Y-%m-%d", "column 'at' runs from 2026-01-01 to 2026-01-30, not in order"),
+        ("%Y-%m-%dT%H:%M:%SZ", "from 2026-01-01T00:00:00Z to 2026-01-30T00:00:00Z, not in order"),
+        ("%Y-%m-%d %H:%M", "from 2026-01-01 00:00 to 2026-01-30 00:00, not in order"),
+        ("%d.%m.%Y", None),
+        ("2026-13-%d", None),
+    ],
+)
+def test_times_in_csv_are_recognised_where_strings_have_their_order(tmp_path, pattern, words):
+    at = pl.lit("2026-01-01").str.to_date() + pl.duration(days=pl.col("trip") % 30)
+    frame = trips(1, 600).with_columns(at=at.cast(pl.Datetime).dt.strftime(pattern))
+    found = examined(tmp_path, frame, name="t.csv")
+    if words is None:
+        assert "time" not in topics(found)
+    else:
+        assert words in one(found, "time", "note")["what"]
+
+
 def test_a_prediction_that_is_the_outcome_is_an_error(tmp_path):
     frame = trips(1, 100).with_columns(score=pl.col("completed").cast(float))
     found = examined(tmp_path, frame, code=2)
     assert one(found, "leakage", "error")["what"] == "every prediction equals its outcome"
+
+
+def test_a_range_that_is_wider_than_the_values_is_a_note(tmp_path):
+    wide = SPEC.replace("[data]", "[data]\nvalue_range = [-2, 3]")
+    found = examined(tmp_path, trips(1, 600), wide)
+    words = "predictions and outcomes run from 0 to 1, less than half of value_range = [-2, 3]"
+    assert one(found, "range", "note")["what"] == words
+    tight = SPEC.replace("[data]", "[data]\nvalue_range = [0, 2]")
+    assert "range" not in topics(examined(tmp_path, trips(1, 600), tight))
 
 
 def test_outcomes_that_are_all_the_same_are_an_error(tmp_path):
@@ -324,6 +353,8 @@ def test_a_spec_is_described_and_a_table_that_fits_it(folder, tmp_path):  # noqa
         assert words in alone.stdout
     both = run("check", spec, folder / "past.csv")
     assert both.stdout.startswith(alone.stdout)
+    (tmp_path / "log.toml").write_text(SPEC.replace("[data]", "[data]\npropensity = 0.7"))
+    assert ", propensity 0.7 for all items;" in run("check", tmp_path / "log.toml").stdout
     assert "fits; 2,000 instances, 10,000 rows, decided by 2 rules" in both.stdout
     (tmp_path / "s.toml").write_text(SPEC + "[multipliers]\nlimit = 5\n[fit]\nmax_rounds = 7\n")
     result = run("check", tmp_path / "s.toml", folder / "past.csv")

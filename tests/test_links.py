@@ -63,6 +63,13 @@ def test_every_link_leads_to_a_file_and_a_heading(path):
     assert list(faults(path)) == []
 
 
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.stem)
+def test_the_site_shows_what_the_page_has(path):
+    text = re.sub(r"^ {4}.*$", "", prose(path), flags=re.M)
+    assert re.findall(r"^ {1,3}[-*] .*", text, re.M) == [], "lists in lists need four blanks"
+    assert re.findall(r"<(?!div class|/div|!--)[a-z/].*", text) == [], "taken for HTML"
+
+
 def test_dead_links_are_found():
     page = DOCS / "guide.md"
     good = "[a](theory.md#the-guarantee), [b](#settings), [c](https://x.y/z)"
@@ -90,6 +97,17 @@ def test_the_page_of_names_has_every_public_name():
     named = re.findall(r"^::: outrule\.([\w.]+)$", (DOCS / "api.md").read_text(), re.M)
     assert len(set(named)) == len(named)
     assert sorted(named) == sorted([*outrule.__all__, "integrations.mlflow"])
+
+
+def test_docstrings_have_no_roles_which_the_page_of_names_would_print():
+    files = [
+        path
+        for path in Path(outrule.__file__).parent.rglob("*.py")
+        if path.parent.name != "kernels"
+    ]
+    assert [
+        path for path in files if re.search(r":(meth|func|class|mod):`", path.read_text("utf-8"))
+    ] == []
 
 
 def test_the_tables_of_the_spec_are_those_of_the_code():

@@ -40,7 +40,7 @@ def values(summary: Summary, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    summary : what :func:`outrule.summarise` returned
+    summary : what ``outrule.summarise`` returned
     ax : matplotlib axes, optional
 
     Examples

@@ -584,6 +584,12 @@ def test_cells_outside_the_range_are_refused_with_their_row():
     assert read(with_cell("score", 2, 1.5), value_range=(0, 2)).prediction.max() == 1.5
 
 
+def test_the_first_error_is_that_of_the_first_row_whatever_the_order_of_items():
+    frame = pl.DataFrame({"trip": [1, 1], "car": ["y", "x"], "score": [1.5, 2.5]})
+    with refused("prediction is 1.5 at instance 1, row 0 of the table, outside [0, 1]."):
+        outrule.Instances.from_table(frame, instance="trip", prediction="score", item="car")
+
+
 @pytest.mark.parametrize(
     ("role", "name"), [("instance", "trip"), ("item", "car"), ("cluster", "day")]
 )

@@ -627,7 +627,7 @@ def test_weights_that_differ_need_a_declared_bound_and_equal_ones_do_not():
     assert (asked.verdict, asked.if_declared, asked.needed) == ("inconclusive", "pass", None)
     assert {rule.verdict for rule in asked.rules} == {"inconclusive"}
     assert "largest possible weight of one is declared" in asked.sentence
-    assert "set max_weight to the largest possible weight of one" in asked.next_step
+    assert "set max_weight (--max-weight) to the largest possible weight of one" in asked.next_step
     told = certify(two_actions(), predictions, outcomes, sample_weight=weights, max_weight=2)
     assert (told.verdict, told.if_declared) == ("pass", None)
     assert told.gap_lower == asked.gap_lower

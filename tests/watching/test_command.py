@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from outrule import Watch
 from outrule.cli import app
+from outrule.cli.talking import in_our_words
 from outrule.cli.watching import read_run_length
 from outrule.errors import DataError
 from outrule.model.codec import load_model
@@ -219,6 +220,11 @@ def test_names_and_lines_are_those_of_the_file(folder, tmp_path):
     table.write_text("\n".join([*rows, "7,a,0.6,1", "7,b,nan,0", ""]))
     found = run("watch", model, table, "--state", tmp_path / "v.json")
     assert refused(found, f"prediction is NaN at instance '7', line 5 of {table}.")
+
+
+def test_the_largest_cluster_is_asked_for_by_its_option():
+    words = "the instances have clusters: max_weight must be the largest total weight"
+    assert in_our_words(words) == words.replace("max_weight", "--max-weight")
 
 
 def test_a_state_that_cannot_be_used_is_refused(folder, tmp_path):

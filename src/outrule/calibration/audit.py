@@ -118,7 +118,7 @@ def part_of(
     of_rule: Integers,
     whole: Whole | None = None,
 ) -> Part:
-    """The same as :func:`prepare`, from the decisions of the rules; of some data, or of all."""
+    """The same as ``prepare``, from the decisions of the rules; of some data, or of all."""
     outcome = instances.require_observed("DecisionCalibrator.fit")
     if instances.propensity is not None:  # what is not observed has no weight
         outcome = np.where(instances.observed, outcome, instances.prediction)
@@ -207,7 +207,7 @@ def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
 def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[Audit]:
     """The audits of several predictions on the same instances, which all offer as many items.
 
-    Cost: that of :func:`audit` each, but the decisions of rules are read once for eight of them.
+    Cost: that of ``audit`` each, but the decisions of rules are read once for eight of them.
     """
     width, lanes, count = part.layout.width, kernels.tally.COLUMNS, len(predictions)
     assert width is not None
@@ -296,7 +296,7 @@ def rule_values(part: Part) -> Floats:
 
 
 def value_sums(part: Part) -> Integers:
-    """The integer sums that :func:`read_values` turns into the values of the rules."""
+    """The integer sums that ``read_values`` turns into the values of the rules."""
     largest = max(map(abs, part.instances.value_range))
     values, _ = residuals(part, np.zeros_like(part.outcome), largest)
     return np.asarray(sum_over(values, part.layout, part.picks)[part.of_rule])

@@ -74,7 +74,7 @@ class FreshBatches(Check):
     Parameters
     ----------
     size : int
-        Instances per batch; :meth:`for_guarantee` says how many the theorem asks for.
+        Instances per batch; ``for_guarantee`` says how many the theorem asks for.
     alert : float in (0, 1]
         A violation above ``alert * tolerance`` is flagged. With batches that estimate to
         within a quarter of the tolerance (``theory.batch_size(..., margin=1/4)``), 3/4 flags only

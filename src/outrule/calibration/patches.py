@@ -81,7 +81,7 @@ def first_point(prediction: Floats, problem: Problem, layout: Layout) -> Floats:
 
 
 def apply_patches(prediction: Floats, order: Integers, steps: Floats, decided: Decided) -> None:
-    """Apply patches, as :func:`patch_columns` gives them, in order and in place, on threads."""
+    """Apply patches, as ``patch_columns`` gives them, in order and in place, on threads."""
     pieces = threads.spans(THREAD_INSTANCES, len(decided.layout))
     # A function of the caller's is not called from other threads.
     with threads.using(threads.n_threads() if decided.problem.threaded else 1):
@@ -93,7 +93,7 @@ def apply_patches(prediction: Floats, order: Integers, steps: Floats, decided: D
 def patch_span(
     prediction: Floats, order: Integers, steps: Floats, decided: Decided, span: Span
 ) -> None:
-    """The same as :func:`apply_patches`, for the instances of one span."""
+    """The same as ``apply_patches``, for the instances of one span."""
     problem, layout, picks, value_range = decided
     own = order == OPTIMISER
     if type(problem) is BestAction and own.any():

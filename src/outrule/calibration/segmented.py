@@ -149,7 +149,7 @@ def replay_in_segments(
     instances: Instances,
     start: Floats,
 ) -> Floats:
-    """The calibrated predictions, cell by cell: see :func:`replay`."""
+    """The calibrated predictions, cell by cell: see ``replay``."""
     result = np.empty_like(start)
     for cell in cells_of(instances, segmentation):
         some = instances.take(cell.rows)

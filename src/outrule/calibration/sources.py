@@ -93,7 +93,7 @@ def rounds_for(check: Check, step: Step, tolerance: float, error: float, k: int)
 
 
 class CellData(SameData):
-    """The same instances every round, cut into cells: see :mod:`outrule.calibration.segmented`."""
+    """The same instances every round, cut into cells: see ``outrule.calibration.segmented``."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class CellData(SameData):
 class FreshData:
     """A new batch every round; the patches so far are replayed on it.
 
-    The methods are those of :class:`SameData`.
+    The methods are those of ``SameData``.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class FreshData:
 
 
 class Source(Protocol):
-    """What the loop asks of its data: see :class:`SameData`."""
+    """What the loop asks of its data: see ``SameData``."""
 
     @property
     def weight(self) -> float: ...
@@ -281,7 +281,7 @@ def open_source(
 ) -> tuple[SameData | FreshData, Validation | None]:
     """The data that a CHECK uses, and the validation part if it has one.
 
-    ``part`` is the result of :func:`prepare`, where it is known already.
+    ``part`` is the result of ``prepare``, where it is known already.
     """
 
     def same(part: Part, start: Floats, *, audited: bool = True) -> SameData:

@@ -36,6 +36,7 @@ WORDS = {
     ),
     ", in pandas with .astype(str).": ".",
     ": see Rejection.with_reject.": ".",
+    ": max_weight must be": ": --max-weight must be",
 }
 
 

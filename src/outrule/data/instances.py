@@ -40,7 +40,7 @@ from outrule.types import Booleans, Floats, Integers, Picks, computed_once
 class Instances:
     """Decision instances: the items each one offers, with predictions and perhaps outcomes.
 
-    Made by :meth:`from_arrays` or :meth:`from_table`. Item ``j`` of instance ``i`` is at
+    Made by ``from_arrays`` or ``from_table``. Item ``j`` of instance ``i`` is at
     ``offsets[i] + j`` in every flat array.
 
     Attributes
@@ -95,8 +95,10 @@ class Instances:
 
         Parameters
         ----------
-        predictions, outcomes, start : array-like of shape (n, m)
-            ``start`` holds the output of another calibrator, where the loop shall start from it.
+        predictions : array-like of shape (n, m)
+        outcomes : array-like of shape (n, m), optional
+        start : array-like of shape (n, m), optional
+            The output of another calibrator, if the loop shall start from it.
         available : boolean array-like of shape (n, m), optional
             False where an item is not on offer; whatever the other arrays hold there is ignored.
         weight, cluster : array-like of shape (n,), optional
@@ -171,9 +173,9 @@ class Instances:
         weight, cluster : constant within an instance
         propensity : the probability that the outcome of this row is observed, given the instance
             A column, or a number for all rows. With it, outcomes may be null where they are not
-            known; no rule sees the column. See :meth:`from_arrays`.
+            known; no rule sees the column. See ``from_arrays``.
         observed : whether the outcome is known; it must agree with the nulls
-        propensity_estimated : bool, as for :meth:`from_arrays`
+        propensity_estimated : bool, as for ``from_arrays``
 
         Examples
         --------

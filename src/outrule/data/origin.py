@@ -35,7 +35,7 @@ class Origin(ABC):
 
     @abstractmethod
     def flatten(self, column: Any) -> NDArray[Any]:
-        """The inverse of :meth:`restore`; raises DataError if the shape is another."""
+        """The inverse of ``restore``; raises DataError if the shape is another."""
 
     @abstractmethod
     def column(self, name: str) -> NDArray[Any]:
@@ -79,7 +79,7 @@ def fault(
     say = what if callable(what) else lambda _: what
     rows = origin.given_rows[flat].tolist() if isinstance(origin, TableOrigin) else []
     faults = {row: say(i) for row, i in zip(rows, flat.tolist(), strict=False)}
-    first = int(flat[0])
+    first = int(flat[np.argmin(rows)] if rows else flat[0])  # items need not be in row order
     return DataError(f"{say(first)} at {place(origin, offsets, first)}{rest}", faults)
 
 

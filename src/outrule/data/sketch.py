@@ -86,7 +86,7 @@ class Seen(NamedTuple):
 
 
 def hash_all(instances: Instances) -> tuple[Hashes, Hashes, Hashes | None, Hashes | None]:
-    """Hashes of every instance for the sketches of :class:`Seen`; arrays have no names.
+    """Hashes of every instance for the sketches of ``Seen``; arrays have no names.
 
     Items may come in any order, and instances under any number.
     """

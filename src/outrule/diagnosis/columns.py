@@ -22,12 +22,14 @@ IMPLAUSIBLE = 0.98  # correlation with the outcome
 RARE = CrossFit().least  # rows: a curve has no point of fewer
 MANY_COPIES = 0.01
 NAMED = 5  # columns or items that a finding names
+ISO_TIME = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?Z?)?$"  # in order as strings, too
 TIME_WORDS = ("date", "day", "hour", "month", "time", "timestamp", "week", "year")
 
 
 def examine_columns(instances: Instances, settings: Settings) -> Iterator[Finding]:
     """All findings of this module. Cost: a few passes over every column."""
     yield from _constants(instances, settings)
+    yield from _wide_range(instances)
     yield from _leaks(instances)
     yield from _filled(instances)
     yield from _copies(instances)
@@ -83,6 +85,25 @@ def _constants(instances: Instances, settings: Settings) -> Iterator[Finding]:
             "constants",
             f"{count(len(names), 'column')} with one value only: {_some(names)}",
             "A rule that looks at one decides the same everywhere.",
+        )
+
+
+def _wide_range(instances: Instances) -> Iterator[Finding]:
+    """A range of which the table uses less than half; bounds are as wide as it is."""
+    known = _observed(instances)
+    if known is None:
+        return
+    low, high = instances.value_range
+    least = min(float(instances.prediction.min()), float(known[0].min()))
+    most = max(float(instances.prediction.max()), float(known[0].max()))
+    if most - least < (high - low) / 2:
+        yield Finding(
+            Severity.NOTE,
+            "range",
+            f"predictions and outcomes run from {least:g} to {most:g}, less than half of "
+            f"value_range = [{low:g}, {high:g}]",
+            "The wider the range, the wider the bounds: if values outside a narrower one are "
+            "impossible, declare that one.",
         )
 
 
@@ -203,9 +224,7 @@ def _rare_items(instances: Instances) -> Iterator[Finding]:
 
 def _times(instances: Instances, settings: Settings) -> Iterator[Finding]:
     for name, column in _others(instances):
-        words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
-        named = column.dtype.is_numeric() and any(word in TIME_WORDS for word in words)
-        if not (column.dtype.is_temporal() or named) or column.null_count():
+        if column.null_count() or not _is_time(name, column):
             continue
         first = column.gather(instances.offsets[:-1])
         if not (column == first.gather(instances.instance)).all() or first.n_unique() == 1:
@@ -226,6 +245,16 @@ def _times(instances: Instances, settings: Settings) -> Iterator[Finding]:
             else remedy,
             instances.where(back),
         )
+
+
+def _is_time(name: str, column: pl.Series) -> bool:
+    """Whether a column without nulls is a time by its type, its name, or its ISO strings (CSV)."""
+    if column.dtype == pl.String:
+        dates = column.str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False)
+        return bool(column.str.contains(ISO_TIME).all()) and not dates.null_count()
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)]
+    named = column.dtype.is_numeric() and any(word in TIME_WORDS for word in words)
+    return column.dtype.is_temporal() or named
 
 
 def _some(names: Sequence[object]) -> str:

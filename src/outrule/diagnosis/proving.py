@@ -102,7 +102,7 @@ def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[
     words = (
         f"if {count(found.observations, found.unit)} like these are held out, they can prove a "
         f"margin of about {margin:g} with 95 % confidence, and half of them {half:g}, against "
-        f"rivals that differ from us as much as rule {found.rule!r} from plain"
+        f"a rival that differs from the result as much as rule {found.rule!r} from plain"
     )
     if not declared:
         words += f", where no {found.unit} weighs more than the largest here"

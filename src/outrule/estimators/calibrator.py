@@ -85,7 +85,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         Columns of the data that are constant within an instance; a tuple is the crossing of its
         columns. Every test is then also taken inside each of their values: the result is as good
         as the best rule of that segment, minus at most epsilon, and not only on the whole. The
-        columns are needed to predict. See :class:`outrule.Segments`.
+        columns are needed to predict. See ``outrule.Segments``.
     n_jobs : int, optional
         Threads; default and -1: all cores. The result is the same for any number.
 
@@ -177,7 +177,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         ----------
         predictions : array-like of shape (n, m), Instances, or Partitions
             A pandas or Polars frame has one column per item; rules speak of columns by number.
-            :class:`outrule.Partitions` is for tables that do not fit into memory.
+            ``outrule.Partitions`` is for tables that do not fit into memory.
         outcomes : array-like of shape (n, m); part of the Instances otherwise
         available : boolean array-like of shape (n, m), optional
         sample_weight : array-like of shape (n,), optional
@@ -288,7 +288,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
 
         Parameters
         ----------
-        predictions, available : as for :meth:`decide`
+        predictions, available : as for ``decide``
         share : float in (0, 1]
             Of the decisions that are drawn at random.
         random_state : int
@@ -300,7 +300,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
 
         Returns
         -------
-        Exploration(chosen, propensity, cost); the first two as :meth:`decide` returns decisions,
+        Exploration(chosen, propensity, cost); the first two as ``decide`` returns decisions,
         ``cost`` is the value per instance that exploring is expected to lose
 
         Examples
@@ -340,7 +340,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         return float(np.average(values, weights=instances.weight))
 
     def save(self, path: str | PathLike[str], *, key: bytes | None = None) -> None:
-        """Write the model to a file, as JSON; :func:`outrule.load` reads it.
+        """Write the model to a file, as JSON; ``outrule.load`` reads it.
 
         With a key (bytes, at least 16), it is signed: HMAC-SHA256, a secret shared by writer and
         reader.
@@ -455,6 +455,6 @@ def load(
         By the name of the rule, or of the problem's argument (``"function"``, ``"independent"``).
         They are never stored.
     key : bytes, optional
-        The file must be signed with this key: see :meth:`DecisionCalibrator.save`.
+        The file must be signed with this key: see ``DecisionCalibrator.save``.
     """
     return DecisionCalibrator.from_model(codec.load_model(path, functions, key))

@@ -163,7 +163,7 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Certificate:
-        """Judge the decisions on instances that ``fit`` never saw: see :func:`outrule.certify`."""
+        """Judge the decisions on instances that ``fit`` never saw: see ``outrule.certify``."""
         instances = self.instances(X, y, sample_weight=sample_weight, groups=groups)
         return certify(self.calibrator_, instances, confidence=confidence, max_weight=max_weight)
 

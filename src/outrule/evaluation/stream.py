@@ -61,7 +61,7 @@ class Progress:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """What :func:`begin` continues from."""
+        """What ``begin`` continues from."""
         return {
             "round": self.round,
             "tracks": [{name: getattr(track, name) for name in SAVED} for track in self.tracks],

@@ -1,7 +1,7 @@
 """Calibrators as MLflow models: the model file itself, a signature, and no pickle.
 
 Needs ``pip install 'outrule[mlflow]'``. What MLflow stores is the JSON of ``calibrator.save``; on
-loading it calls :func:`_load_pyfunc` here.
+loading it calls ``_load_pyfunc`` here.
 """
 
 from __future__ import annotations

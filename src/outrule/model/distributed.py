@@ -247,7 +247,7 @@ def _any_size() -> Any:
 
 
 class ClusterPieces:
-    """Pieces on workers: see :class:`outrule.calibration.partitioned.Engine`."""
+    """Pieces on workers: see ``outrule.calibration.partitioned.Engine``."""
 
     def __init__(self, client: Any, common: Common, recipes: Sequence[Recipe]):
         self.client, self.recipes = client, recipes

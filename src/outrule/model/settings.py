@@ -23,7 +23,7 @@ LEAST_SHARE = 1e-9  # of the value range; below it the rounding of sums decides
 
 @dataclass(frozen=True)
 class Settings:
-    """The parameters of :class:`outrule.DecisionCalibrator`."""
+    """The parameters of ``outrule.DecisionCalibrator``."""
 
     problem: Problem
     rules: tuple[Rule, ...]

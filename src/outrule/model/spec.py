@@ -24,7 +24,7 @@ MOST_MULTIPLIERS = 1 << 24  # numbers in all, rules times items
 
 @dataclass(frozen=True)
 class Multipliers:
-    """The settings of :func:`outrule.multipliers`, over whatever items the data will have."""
+    """The settings of ``outrule.multipliers``, over whatever items the data will have."""
 
     levels: tuple[float, ...] = LEVELS
     limit: int = LIMIT
@@ -41,7 +41,7 @@ class Multipliers:
 
 @dataclass(frozen=True)
 class Spec:
-    """What to decide, from which columns, and the rules to compete with; see :func:`read_spec`.
+    """What to decide, from which columns, and the rules to compete with; see ``read_spec``.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Spec:
         return Instances.from_table(frame, **asdict(names), value_range=self.value_range)
 
     def partitions(self, source: Any, **options: Any) -> Partitions:
-        """The table in many files that does not fit into memory: see :class:`Partitions`.
+        """The table in many files that does not fit into memory: see ``Partitions``.
 
         Parameters
         ----------

@@ -191,7 +191,7 @@ def read_spec(path: str | PathLike[str]) -> Spec:
 
     Every fault is a DataError that names the file, the section or the rule, and for an expression
     the line and column in it. Whether the columns exist is only known with the data: see
-    :meth:`Spec.instances`.
+    ``Spec.instances``.
 
     Examples
     --------

@@ -134,7 +134,7 @@ class Problem(ABC):
 
     @abstractmethod
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
-        """Write the decisions of :meth:`pick` into ``picks``, which holds -1 everywhere."""
+        """Write the decisions of ``pick`` into ``picks``, which holds -1 everywhere."""
 
     def check_data(self, instances: Instances) -> None:  # noqa: B027 - few problems need it
         """Raise DataError for predictions and outcomes that do not fit the problem."""
@@ -149,7 +149,7 @@ class Problem(ABC):
         return picks
 
     def pick_on_threads(self, weights: Floats, layout: Layout) -> Picks:
-        """The same as :meth:`pick`, with chunks of instances on all threads."""
+        """The same as ``pick``, with chunks of instances on all threads."""
         picks, spans = layout.new_picks(), self._spans(len(weights), len(layout))
 
         def pick(chunk: int) -> None:
@@ -168,7 +168,7 @@ class Problem(ABC):
         return threads.spans(-(-n // (2 * most * LANES)) * LANES, n)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
-        """:meth:`pick` for every row of ``scales`` (n_rules, width), shape (n_rules, k, n).
+        """``pick`` for every row of ``scales`` (n_rules, width), shape (n_rules, k, n).
 
         In the small type of the layout, whose largest number is no pick.
         """

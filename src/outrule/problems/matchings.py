@@ -33,7 +33,7 @@ class Graph(Problem):
     Parameters
     ----------
     edges : sequence of pairs of nodes 0, 1, ...
-        Item ``e`` is edge ``edges[e]``. See :meth:`complete` and :meth:`between`.
+        Item ``e`` is edge ``edges[e]``. See ``complete`` and ``between``.
     """
 
     edges: Sequence[Sequence[int]] | None
@@ -182,7 +182,7 @@ def _bound_matchings(layout: Layout) -> Integers:
 class GreedyMatching(Matching):
     """A matching by taking the heaviest edge that still fits: at least half of the optimum.
 
-    For graphs too large for :class:`Matching`.
+    For graphs too large for ``Matching``.
     """
 
     ratio = 0.5

@@ -53,7 +53,7 @@ class BestAction(Problem):
 class Classification(BestAction):
     """Choose exactly one class; outcomes and predictions are probabilities that sum to one.
 
-    Like :class:`BestAction`, but predictions are projected on the simplex (paper, section 4).
+    Like ``BestAction``, but predictions are projected on the simplex (paper, section 4).
     """
 
     simplex = True

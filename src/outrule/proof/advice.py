@@ -93,9 +93,9 @@ class Advice:
             return f"Next: {self._after_fail}"
         if found.if_declared is not None:
             return (
-                f"Next: set max_weight to the largest possible {answer.size}, and certify again. "
-                f"The largest seen is {found.heaviest:g}; if that is the largest possible, the "
-                f"verdict is {found.if_declared}.{self._alike}"
+                f"Next: set max_weight (--max-weight) to the largest possible {answer.size}, and "
+                f"certify again. The largest seen is {found.heaviest:g}; if that is the largest "
+                f"possible, the verdict is {found.if_declared}.{self._alike}"
             )
         if answer.no_support:
             return (
@@ -154,7 +154,7 @@ class Advice:
         unit = self.answer.certificate.unit
         if unit == self.answer.instance:
             return ""
-        return f" Or let every {unit} count the same: weights of 1 / size, and max_weight 1."
+        return f" Or let every {unit} count the same: weights of 1 / size, and --max-weight 1."
 
     @property
     def better(self) -> str:

@@ -43,7 +43,7 @@ def certify(
     Parameters
     ----------
     calibrator : a fitted DecisionCalibrator, or its Model
-    predictions, outcomes : as in ``fit``; :class:`outrule.Partitions` too
+    predictions, outcomes : as in ``fit``; ``outrule.Partitions`` too
     confidence : float in (0, 1)
     max_weight : float, optional
         The largest total weight that a cluster can have (its size, without weights), or an instance
@@ -53,7 +53,7 @@ def certify(
         after them new ones, whose number was fixed before anyone saw their outcomes. The bounds
         hold at all looks together, so one may look, and add data until the verdict is decided.
     segments : sequence of columns and of tuples of columns, or Segments, optional
-        Judge inside every segment as well: see :class:`outrule.Segments`. The verdict is then the
+        Judge inside every segment as well: see ``outrule.Segments``. The verdict is then the
         weakest, of the whole and of all segments. By default those that the model was fitted with;
         ``()`` for none.
 

@@ -176,7 +176,7 @@ class Bets:
         return math.exp(evidence(self.value, self.weight, self.stake, s, -math.log(delta)))
 
     def approximate(self, delta: float, ends: Range | None = None) -> Estimate:
-        """The cluster-robust interval, within ``ends``: see :func:`student`."""
+        """The cluster-robust interval, within ``ends``: see ``student``."""
         return student(self.sums, self.total, ends or self.ends, delta)
 
     def needed(self, level: float, delta: float) -> int | None:

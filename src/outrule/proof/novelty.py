@@ -81,7 +81,7 @@ def compare_with(
     hash_them: Callable[[], Sequence[Hashes | None]],
     cluster: Integers | None,
 ) -> Facts | None:
-    """The same from the fingerprint and the hashes of instances: see :func:`hash_all`."""
+    """The same from the fingerprint and the hashes of instances: see ``hash_all``."""
     if fingerprint in model.fingerprints:
         raise DataError(f"these are the instances that fit has seen. {HELD_OUT}")
     if model.seen is None:

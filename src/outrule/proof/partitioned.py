@@ -150,7 +150,7 @@ def certify_partitions(
     by: Segments | None,
     previous: Certificate | None,
 ) -> Certificate:
-    """The certificate of :func:`outrule.certify` for a table in many files."""
+    """The certificate of ``outrule.certify`` for a table in many files."""
     if data.columns.outcome is None:
         raise refuse_argument(None, "outcomes", "certify", "given")
     logged = data.columns.propensity is not None
@@ -178,7 +178,7 @@ def certify_partitions(
 def _looks_before(
     previous: Certificate, model: Model, found: Survey, confidence: float, max_weight: float | None
 ) -> tuple[Look, ...]:
-    """As :func:`continued`, where the earlier data are the first files; they are read once more."""
+    """As ``continued``, where the earlier data are the first files; they are read once more."""
     n, ends = previous.n_instances, found.counts.cumsum().tolist()
     if found.n > n and n not in ends:
         raise DataError(
@@ -266,7 +266,7 @@ class _Held:
         self.rows.append(pl.DataFrame(kept))
 
     def hashes(self) -> list[Hashes | None]:
-        """As :func:`hash_all` on all instances."""
+        """As ``hash_all`` on all instances."""
         columns: list[Any] = list(zip(*self.hashed, strict=True))
         return [None if one[0] is None else np.concatenate(one) for one in columns]
 

@@ -279,13 +279,13 @@ class Certificate(Strict):
     def report(self, path: str | Path) -> None:
         """Write an HTML page of what the certificate knows; the file is complete, or not there.
 
-        :func:`outrule.summarise` and :func:`outrule.report` also show the rules and the training.
+        ``outrule.summarise`` and ``outrule.report`` also show the rules and the training.
         """
         files.write_text(Path(path), outrule.report(self))  # a layer above, so by its public name
 
     @classmethod
     def from_json(cls, text: str, key: bytes | None = None) -> Certificate:
-        """Read what :meth:`to_json` wrote; DataError if it is anything else.
+        """Read what ``to_json`` wrote; DataError if it is anything else.
 
         With a key, it must also be signed with that key.
         """

@@ -42,7 +42,7 @@ def report(
 
     Parameters
     ----------
-    summary : what :func:`outrule.summarise` returned, also after a round trip through JSON
+    summary : what ``outrule.summarise`` returned, also after a round trip through JSON
         Or a Certificate, for a page without the rules' definitions, the training and the data.
     model, table : str
         What to call the model and the data: the names of their files, say.

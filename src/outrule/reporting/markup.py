@@ -25,7 +25,7 @@ class Html(str):
 
 
 def text(value: object) -> str:
-    """Anything as HTML; all but :class:`Html` is escaped, invisible characters too."""
+    """Anything as HTML; all but ``Html`` is escaped, invisible characters too."""
     return value if isinstance(value, Html) else as_html(str(value))
 
 

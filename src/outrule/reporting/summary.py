@@ -46,7 +46,7 @@ def summarise(
     instances : Instances that ``fit`` never saw, with outcomes
     certificate : Certificate, optional
         Of this model on these instances, by their fingerprints; its figures are taken as they are
-        (:func:`outrule.verify` recomputes them). Made here, with confidence 0.95, if not given.
+        (``outrule.verify`` recomputes them). Made here, with confidence 0.95, if not given.
 
     Returns
     -------

@@ -44,7 +44,7 @@ READING = {
 
 
 def watch_report(watch: Watch) -> str:
-    """One self-contained HTML page of a :class:`outrule.Watch`; the same watch gives the same page.
+    """One self-contained HTML page of a ``outrule.Watch``; the same watch gives the same page.
 
     It shows the last 2,000 batches.
 

@@ -25,7 +25,7 @@ def compact(picks: Picks, layout: Layout) -> NDArray[Any]:
 
 
 def expand(decisions: NDArray[Any], layout: Layout) -> Picks:
-    """The inverse of :func:`compact`: (k, n) small numbers as (n, k), -1 where there is no pick."""
+    """The inverse of ``compact``: (k, n) small numbers as (n, k), -1 where there is no pick."""
     picks = decisions.T.astype(np.int64)
     return np.where(picks < np.diff(layout.offsets)[:, None], picks, -1).astype(np.int32)
 

@@ -186,7 +186,7 @@ class Reweight(_Written):
         A SQL expression over the columns, one row per item: those of the table, or for arrays
         ``item`` and the columns they carry; ``prediction`` is the prediction. Or
         ``function(view) -> weights`` in the shape of ``view.predictions``; for arrays also (1, m)
-        or (n, 1). The :class:`View` has the columns too, ``view["pickup_km"]``. It is called on
+        or (n, 1). The ``View`` has the columns too, ``view["pickup_km"]``. It is called on
         blocks of instances, so it must decide every instance from that instance alone.
 
     Examples
@@ -213,7 +213,7 @@ class Choose(_Written):
     ----------
     name : str
     function : str or function
-        As for :class:`Reweight`, but true where an item is chosen.
+        As for ``Reweight``, but true where an item is chosen.
 
     Examples
     --------

@@ -150,7 +150,7 @@ def claim_states(sums: Floats, detectors: Detectors) -> tuple[ClaimState, ...]:
 
 
 def read_state(text: str, n_rules: int, name: str) -> State:
-    """Read what :meth:`State.to_json` wrote for a model of so many rules; DataError if it is not.
+    """Read what ``State.to_json`` wrote for a model of so many rules; DataError if it is not.
 
     ``name`` is what the error calls the text.
     """
@@ -175,7 +175,7 @@ def read_state(text: str, n_rules: int, name: str) -> State:
 
 
 def _is_valid(claim: ClaimState, file: State) -> bool:
-    """Whether numbers are as :class:`Detectors` make them."""
+    """Whether numbers are as ``Detectors`` make them."""
     rows: tuple[Sequence[Any], ...] = (claim.doubt, claim.climb, claim.start, claim.trust)
     return (
         all(len(row) == len(STAKES) for row in rows)

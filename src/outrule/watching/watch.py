@@ -98,7 +98,7 @@ class Watch:
 
     @classmethod
     def from_json(cls, text: str, calibrator: Any, *, name: str = "this") -> Watch:
-        """Continue a watch from what :meth:`to_json` wrote; ``name`` is what errors call it."""
+        """Continue a watch from what ``to_json`` wrote; ``name`` is what errors call it."""
         model = model_of(calibrator, "Watch")
         state = read_state(text, len(model.rules), name)
         if state.model != fingerprint(model, state.library):

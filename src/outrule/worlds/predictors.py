@@ -81,7 +81,7 @@ def brief_predictor(world: Quadratic, seed: Seed = 0) -> LinearPredictor:
 
 
 def converged_predictor(world: Quadratic, seed: Seed = 0) -> LinearPredictor:
-    """Train the best linear predictor: the loss of :func:`brief_predictor`, minimised by L-BFGS.
+    """Train the best linear predictor: the loss of ``brief_predictor``, minimised by L-BFGS.
 
     Takes the same arguments; raises a RuntimeError if an entry of the gradient (of the mean
     squared error of one item) is still above 1e-6.

@@ -87,7 +87,7 @@ class Quadratic:
         return (raw - self.mean) / self.scale
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """The same as :meth:`sample`, from a stream of random numbers."""
+        """The same as ``sample``, from a stream of random numbers."""
         features = rng.standard_normal((n, N_FEATURES))
         noise = NOISE * rng.standard_normal((n, self.n_items))
         outcomes: Floats = expit(self._noiseless(features) + noise / self.scale)

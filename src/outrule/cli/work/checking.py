@@ -21,6 +21,9 @@ from outrule.words import count
 def described(spec: Spec) -> list[str]:
     """What a spec says, one line per section."""
     columns = ", ".join(f"{role} {name!r}" for role, name in spec.columns.roles.items())
+    propensity = spec.columns.propensity
+    if propensity is not None and not isinstance(propensity, str):
+        columns += f", propensity {propensity:g} for all items"
     low, high = spec.value_range
     lines = [
         f"problem: {spec.problem!r}",
