@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -104,6 +105,61 @@ def test_errors_leave_and_later_work_runs(n_jobs):
         with pytest.raises(KeyError, match="the fifth"):
             threads.run(work, 9)
         assert threads.run(lambda chunk: chunk, 9) == list(range(9))
+
+
+def test_an_error_of_a_thread_outside_of_the_work_is_no_result(monkeypatch):
+    class Full:
+        """Instead of a context variable, for which there is no memory."""
+
+        def get(self):
+            return False
+
+        def set(self, value):
+            raise MemoryError
+
+    monkeypatch.setattr(threads, "_in_pool", Full())
+    with pytest.raises(MemoryError):
+        threads.run(lambda chunk: chunk, 9)
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_and_stops_the_others(monkeypatch):
+    done, start = [], threading.Thread.start
+
+    def work(chunk):
+        time.sleep(0.005)
+        done.append(chunk)
+
+    def refuse(thread):
+        if thread.name.endswith("_1"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        threads.run(work, 1000)
+    n_done = len(done)
+    assert n_done < 100
+    time.sleep(0.05)
+    assert len(done) == n_done
+    assert threads.run(lambda chunk: chunk, 1) == [0]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_stops_all_threads():
+    done = []
+
+    def work(chunk):
+        time.sleep(0.005)
+        done.append(chunk)
+        if chunk == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.run(work, 10_000)
+    n_done = len(done)
+    assert n_done < 1000
+    time.sleep(0.05)
+    assert len(done) == n_done
 
 
 def test_the_number_of_threads_is_as_scikit_learn_counts_them():

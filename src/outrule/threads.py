@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
@@ -16,6 +16,7 @@ from threadpoolctl import ThreadpoolController
 
 from outrule.errors import refuse_argument
 
+STOPPED = -1  # in the place of a chunk, where the caller's thread has met an error
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -79,9 +80,17 @@ def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
             except BaseException as error:
                 errors[chunk] = error
 
-    wait([_pool().submit(take_chunks) for _ in range(width)])
+    tasks: list[Future[None]] = []
+    try:
+        tasks.extend(_pool().submit(take_chunks) for _ in range(width))
+        wait(tasks)
+    except BaseException as error:  # Ctrl-C, or there is no memory for a thread
+        errors[STOPPED] = error
+        wait(tasks)  # they take no more chunks, and nothing runs behind the caller's back
     if errors:  # chunks are taken in order, so the first that fails is always among them
         raise errors[min(errors)]
+    for task in tasks:
+        task.result()  # raises what has ended a thread outside of the work
     return results
 
 
