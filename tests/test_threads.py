@@ -357,6 +357,52 @@ sys.exit("polars" in sys.modules)
 """
 
 
+# Where Polars has threads, a child process of a fork would wait for them forever.
+FORK_WITH_TABLES = """
+import os, signal, sys
+import numpy as np, polars as pl
+import outrule
+
+predictions, outcomes = np.random.default_rng(0).random((2, 500, 2))
+model = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(0)], 0.5)
+table = pl.DataFrame({"trip": [0, 0, 1, 1], "score": [0.1, 0.2, 0.3, 0.4]})
+
+def use_arrays():
+    model.fit(predictions, outcomes).decide(predictions)
+
+def use_a_table():
+    outrule.Instances.from_table(table, instance="trip", prediction="score")
+
+def use_a_rule():
+    instances = outrule.Instances.from_arrays(predictions)
+    outrule.Reweight("double", "2 * prediction").check_training(instances)
+
+def try_in_child(*tasks):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        refused = 0
+        for task in tasks:
+            try:
+                task()
+            except RuntimeError as error:
+                assert "forked after Polars had started its threads" in str(error)
+                refused += 1
+        os._exit(refused)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+assert try_in_child(use_arrays, use_a_table, use_a_rule) == 0
+table.sort("score")
+assert try_in_child(use_arrays, use_a_table, use_a_rule) == 2
+use_a_table()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system lists no threads by name")
+def test_a_fork_after_polars_was_used_is_an_error_and_no_endless_wait():
+    test_a_process_of_its_own_ends(FORK_WITH_TABLES)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize("code", [FORK, FORK_DURING_A_PROPERTY, FIT_ON_THREADS, NO_POLARS])
 def test_a_process_of_its_own_ends(code):
