@@ -12,7 +12,7 @@ from outrule.data.silence import quiet_panics
 def test_what_is_printed_before_an_error_is_not_shown(capfd):
     with quiet_panics():
         os.write(2, b"a warning\n")
-    with pytest.raises(ZeroDivisionError), quiet_panics():
+    with suppress(ZeroDivisionError), quiet_panics():
         os.write(2, b"a panic\n")
         raise ZeroDivisionError
     os.write(2, b"behind it\n")
