@@ -29,11 +29,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 OUTRULE = [sys.executable, "-m", "outrule"]
 REPRODUCE = ["--quick", "--paper", "--problem", "best-action", "--rounds", "64", "--items", "4"]
-PATIENCE = 300  # seconds
+PATIENCE = 120  # seconds for which all threads sleep
+LONGEST = 600  # seconds of processor time
 CHANGING = (".html", "results.json", ".parquet")  # of `reproduce`: they say how long it took
 
 
@@ -176,14 +178,37 @@ def wait_for_draft(process: Fork, target: Path) -> None:
         time.sleep(0.0005)
 
 
+def is_asleep(process: int) -> bool:
+    """Whether none of its threads wants the processor or waits for a disk: a busy machine is slow.
+
+    Where the system does not say, it is taken for asleep.
+    """
+    threads = Path(f"/proc/{process}/task").glob("*/stat")
+    with suppress(OSError):  # one has just ended
+        return all(path.read_text().rpartition(") ")[2].startswith("S") for path in threads)
+    return False
+
+
+def processor_time(process: int) -> float:
+    """Seconds; 0 where the system does not say."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def judged(name: str, process: subprocess.Popen[bytes], target: Path, expected: set[str]) -> str:
     """The right answer, a sentence and no file, or what went wrong."""
-    try:
-        said = process.communicate(timeout=PATIENCE)[1].decode()
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return "hung in a library"
+    said, asleep = None, 0
+    while said is None:
+        try:
+            said = process.communicate(timeout=1)[1].decode()
+        except subprocess.TimeoutExpired:
+            asleep = asleep + 1 if is_asleep(process.pid) else 0
+            if asleep >= PATIENCE or processor_time(process.pid) > LONGEST:
+                process.kill()
+                process.communicate()
+                return "hung in a library"
     good = (0, 1, 3) if name == "certify" else (0,)
     left = {path.name for path in target.iterdir()} - {"filler", "parts"}
     if process.returncode in good:
