@@ -29,8 +29,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
+
+from processes import is_asleep, processor_time
 
 OUTRULE = [sys.executable, "-m", "outrule"]
 REPRODUCE = ["--quick", "--paper", "--problem", "best-action", "--rounds", "64", "--items", "4"]
@@ -176,25 +177,6 @@ def wait_for_draft(process: Fork, target: Path) -> None:
         if any(path.name.startswith(".") for path in target.iterdir()):
             return
         time.sleep(0.0005)
-
-
-def is_asleep(process: int) -> bool:
-    """Whether none of its threads wants the processor or waits for a disk: a busy machine is slow.
-
-    Where the system does not say, it is taken for asleep.
-    """
-    threads = Path(f"/proc/{process}/task").glob("*/stat")
-    with suppress(OSError):  # one has just ended
-        return all(path.read_text().rpartition(") ")[2].startswith("S") for path in threads)
-    return False
-
-
-def processor_time(process: int) -> float:
-    """Seconds; 0 where the system does not say."""
-    with suppress(OSError):
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return 0.0
 
 
 def judged(name: str, process: subprocess.Popen[bytes], target: Path, expected: set[str]) -> str:
