@@ -31,9 +31,12 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from processes import is_asleep, processor_time
+
 OUTRULE = [sys.executable, "-m", "outrule"]
 REPRODUCE = ["--quick", "--paper", "--problem", "best-action", "--rounds", "64", "--items", "4"]
-PATIENCE = 300  # seconds
+PATIENCE = 120  # seconds for which all threads sleep
+LONGEST = 600  # seconds of processor time
 CHANGING = (".html", "results.json", ".parquet")  # of `reproduce`: they say how long it took
 
 
@@ -178,12 +181,16 @@ def wait_for_draft(process: Fork, target: Path) -> None:
 
 def judged(name: str, process: subprocess.Popen[bytes], target: Path, expected: set[str]) -> str:
     """The right answer, a sentence and no file, or what went wrong."""
-    try:
-        said = process.communicate(timeout=PATIENCE)[1].decode()
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return "hung in a library"
+    said, asleep = None, 0
+    while said is None:
+        try:
+            said = process.communicate(timeout=1)[1].decode()
+        except subprocess.TimeoutExpired:
+            asleep = asleep + 1 if is_asleep(process.pid) else 0
+            if asleep >= PATIENCE or processor_time(process.pid) > LONGEST:
+                process.kill()
+                process.communicate()
+                return "hung in a library"
     good = (0, 1, 3) if name == "certify" else (0,)
     left = {path.name for path in target.iterdir()} - {"filler", "parts"}
     if process.returncode in good:

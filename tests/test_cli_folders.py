@@ -84,6 +84,22 @@ def test_only_what_has_changed_is_done_again(model, folder, tmp_path):
     assert "better" in pl.read_parquet(output / "a.parquet").columns
 
 
+@pytest.mark.parametrize(
+    "counts", [None, "", "[1, 2", "[1, 2]", '["a", 1, 2]', "7", "[null, 1, 2]"]
+)
+def test_an_output_whose_notes_are_damaged_is_made_again(model, folder, tmp_path, counts):
+    output = tmp_path / "out"
+    run("predict", model, folder, "-o", output)
+    whole = (output / "a.parquet").read_bytes()
+    notes = pl.read_parquet_metadata(output / "a.parquet")
+    notes = {"outrule": notes["outrule"]} | ({} if counts is None else {"outrule.counts": counts})
+    pl.read_parquet(output / "a.parquet").write_parquet(output / "a.parquet", metadata=notes)
+    again = run("predict", model, folder, "-o", output)
+    assert again.exit_code == 0, again.stderr
+    assert "3 files (2 of them done before), 450 rows" in again.stdout
+    assert (output / "a.parquet").read_bytes() == whole
+
+
 def test_another_model_does_all_again(model, folder, tmp_path):
     output, other = tmp_path / "out", tmp_path / "other.json"
     run("predict", model, folder, "-o", output)

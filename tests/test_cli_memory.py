@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from outrule import DataError
-from outrule.cli import talking
+from outrule.cli import COMMANDS, talking
 from outrule.proof import certificate
 from test_cli import any_predictor, folder, run, throw  # noqa: F401 - two are fixtures
 
@@ -43,13 +43,49 @@ def child(change, *words):
 
 def test_a_panic_of_polars_is_a_sentence_and_no_verdict(folder):  # noqa: F811
     done = child(PANIC, "certify", folder / "model.json", folder / "later.csv")
-    assert done.returncode == 70
+    assert done.returncode == 2
     assert done.stdout == ""
     *rust, ours = done.stderr.splitlines()
     words = "Error: Polars stopped (out-of-range date). This is a bug: please report it."
     assert ours == words
     assert "stack backtrace:" not in rust
     assert "Traceback" not in done.stderr
+
+
+WORDS = {
+    "check": "spec.toml",
+    "doctor": "past.csv --spec spec.toml",
+    "fit": "past.csv --spec spec.toml -o model.json",
+    "certify": "model.json later.csv",
+    "verify": "certificate.json model.json later.csv",
+    "report": "model.json later.csv -o report.html",
+    "predict": "model.json later.csv -o out.csv",
+    "decide": "model.json later.csv -o out.csv",
+    "watch": "model.json later.csv --state watch.json",
+    "plan": "--instances 9 --items 2 --rules 1",
+    "example": "trips",
+    "demo": "",
+    "reproduce": "",
+}
+ENDS = {
+    pl.exceptions.PanicException("no\nlines"): (2, "Error: Polars stopped (no). This is a bug: p"),
+    SystemExit(1): (70, "Traceback"),
+    SystemExit(3): (70, "Traceback"),
+    GeneratorExit(): (70, "Traceback"),
+    EOFError(): (70, "Traceback"),
+    KeyboardInterrupt(): (130, ""),
+}
+
+
+@pytest.mark.parametrize("name", [command.__name__ for command in COMMANDS])
+def test_whatever_ends_a_command_is_no_verdict(name, monkeypatch):
+    for error, (code, words) in ENDS.items():
+        monkeypatch.setattr(talking, "_check_address_space", lambda error=error: throw(error))
+        done = run(name, *WORDS[name].split())
+        assert done.exit_code == code
+        assert done.stdout == ""
+        assert done.stderr.startswith(words)
+        assert code != 2 or done.stderr.count("\n") == 1
 
 
 def test_an_array_that_does_not_fit_is_a_sentence(folder):  # noqa: F811

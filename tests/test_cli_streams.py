@@ -61,6 +61,32 @@ def test_help_on_a_full_device_is_a_sentence():
         assert "No space left on device" in done.stderr
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")  # noqa: PTH110
+def test_words_that_nobody_can_hear_are_no_verdict(folder):  # noqa: F811
+    later = f"{folder}/model.json {folder}/later.csv"
+    for command, code in (
+        ("certify no.json no.csv 2>/dev/full", 2),
+        ("certify no.json no.csv 2> >(true)", 2),
+        ("certify --no-such-option 2>/dev/full", 2),
+        ("certify --help > >(true)", 141),
+        (f"certify {later} >/dev/full", 2),
+        (f"certify {later} > >(true)", 141),
+        (f"certify {later} >/dev/full 2>/dev/full", 2),
+    ):
+        done = shell(f"{OUTRULE} {command.replace('>(true)', '>(exec true)')}")
+        assert done.returncode == code, (command, done.stderr)
+        assert "Traceback" not in done.stderr
+
+
+def test_a_package_that_cannot_be_loaded_is_no_verdict(tmp_path):
+    (tmp_path / "typer.py").write_text("import no_such_module")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = shell(f"{OUTRULE} certify model.json later.csv", env=os.environ | {"PYTHONPATH": path})
+    assert done.returncode == 70
+    assert one_sentence(done.stderr)
+    assert "cannot be loaded (No module named 'no_such_module'). Install" in done.stderr
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes")
 def test_names_that_are_not_utf_8(folder, tmp_path):  # noqa: F811
     model, today, odd = folder / "model.json", folder / "today.csv", tmp_path / "t\udc80"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -104,6 +105,61 @@ def test_errors_leave_and_later_work_runs(n_jobs):
         with pytest.raises(KeyError, match="the fifth"):
             threads.run(work, 9)
         assert threads.run(lambda chunk: chunk, 9) == list(range(9))
+
+
+def test_an_error_of_a_thread_outside_of_the_work_is_no_result(monkeypatch):
+    class Full:
+        """Instead of a context variable, for which there is no memory."""
+
+        def get(self):
+            return False
+
+        def set(self, value):
+            raise MemoryError
+
+    monkeypatch.setattr(threads, "_in_pool", Full())
+    with pytest.raises(MemoryError):
+        threads.run(lambda chunk: chunk, 9)
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_and_stops_the_others(monkeypatch):
+    done, start = [], threading.Thread.start
+
+    def work(chunk):
+        time.sleep(0.005)
+        done.append(chunk)
+
+    def refuse(thread):
+        if thread.name.endswith("_1"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="start new thread"):
+        threads.run(work, 1000)
+    n_done = len(done)
+    assert n_done < 100
+    time.sleep(0.05)
+    assert len(done) == n_done
+    assert threads.run(lambda chunk: chunk, 1) == [0]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_stops_all_threads():
+    done = []
+
+    def work(chunk):
+        time.sleep(0.005)
+        done.append(chunk)
+        if chunk == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        threads.run(work, 10_000)
+    n_done = len(done)
+    assert n_done < 1000
+    time.sleep(0.05)
+    assert len(done) == n_done
 
 
 def test_the_number_of_threads_is_as_scikit_learn_counts_them():
@@ -299,6 +355,55 @@ model.predict(predictions), model.decide(predictions), model.score(predictions, 
 outrule.certify(model, outcomes, predictions)
 sys.exit("polars" in sys.modules)
 """
+
+
+# Where Polars has threads, a child process of a fork would wait for them forever.
+FORK_WITH_TABLES = """
+import os, signal, sys
+import numpy as np, polars as pl
+import outrule
+
+predictions, outcomes = np.random.default_rng(0).random((2, 500, 2))
+model = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(0)], 0.5)
+table = pl.DataFrame({"trip": [0, 0, 1, 1], "score": [0.1, 0.2, 0.3, 0.4]})
+
+def use_arrays():
+    model.fit(predictions, outcomes).decide(predictions)
+
+def use_a_table():
+    outrule.Instances.from_table(table, instance="trip", prediction="score")
+
+def use_a_rule():
+    instances = outrule.Instances.from_arrays(predictions)
+    outrule.Reweight("double", "2 * prediction").check_training(instances)
+
+def try_in_child(*tasks, below=False):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        if below:
+            os._exit(try_in_child(*tasks))
+        refused = 0
+        for task in tasks:
+            try:
+                task()
+            except RuntimeError as error:
+                assert "forked after Polars had started its threads" in str(error)
+                refused += 1
+        os._exit(refused)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+assert try_in_child(use_arrays, use_a_table, use_a_rule) == 0
+table.sort("score")
+assert try_in_child(use_arrays, use_a_table, use_a_rule) == 2
+assert try_in_child(use_a_table, below=True) == 1
+use_a_table()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system lists no threads by name")
+def test_a_fork_after_polars_was_used_is_an_error_and_no_endless_wait():
+    test_a_process_of_its_own_ends(FORK_WITH_TABLES)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache, wraps
 from itertools import count
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from outrule.errors import refuse_argument
 
+STOPPED = -1  # in the place of a chunk, where the caller's thread has met an error
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -79,9 +83,17 @@ def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
             except BaseException as error:
                 errors[chunk] = error
 
-    wait([_pool().submit(take_chunks) for _ in range(width)])
+    tasks: list[Future[None]] = []
+    try:
+        tasks.extend(_pool().submit(take_chunks) for _ in range(width))
+        wait(tasks)
+    except BaseException as error:  # Ctrl-C, or there is no memory for a thread
+        errors[STOPPED] = error
+        wait(tasks)  # they take no more chunks, and nothing runs behind the caller's back
     if errors:  # chunks are taken in order, so the first that fails is always among them
         raise errors[min(errors)]
+    for task in tasks:
+        task.result()  # raises what has ended a thread outside of the work
     return results
 
 
@@ -113,5 +125,39 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=_n_cores(), thread_name_prefix="outrule")
 
 
-if hasattr(os, "register_at_fork"):  # a child process has none of its parent's threads
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+class _Forks:
+    """Whether this process was forked from one in which Polars had threads."""
+
+    seen = lost = False
+
+    def look(self) -> None:
+        self.seen = "polars" in sys.modules and _polars_has_threads()
+
+    def remember(self) -> None:
+        """In the child process, which has none of its parent's threads."""
+        self.lost |= self.seen
+        _pool.cache_clear()
+
+
+def check_forks() -> None:
+    """Raise where Polars would wait forever for threads that this process does not have."""
+    if _forks.lost:
+        raise RuntimeError(
+            "this process was forked after Polars had started its threads, and Polars would wait "
+            "for them forever: use the start method 'spawn' or 'forkserver' of multiprocessing, or "
+            "use tables and rules as text only after the fork."
+        )
+
+
+def _polars_has_threads() -> bool:
+    """By their names, where the system lists them; importing Polars starts none of them."""
+    names = []
+    for path in Path("/proc/self/task").glob("*/comm"):
+        with suppress(OSError):  # it has ended
+            names.append(path.read_text())
+    return any(re.match(r"polars-\d", name) for name in names)
+
+
+_forks = _Forks()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_forks.look, after_in_child=_forks.remember)

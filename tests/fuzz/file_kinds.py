@@ -103,6 +103,7 @@ class ModelKind:
     def use(self, path: Path, base: str) -> None:
         warnings.filterwarnings("ignore", ".* not seen in training")  # another name is valid
         model = outrule.load(path, functions=models.FUNCTIONS)
+        assert_sealed(path)
         instances = models.CASES[base][2](1).take(np.arange(12))
         found = np.asarray(model.predict(instances))
         low, high = instances.value_range
@@ -131,6 +132,7 @@ class CertificateKind:
     def use(self, path: Path, base: str) -> None:
         text = path.read_bytes().decode("utf-8", "replace")
         outrule.report(outrule.Certificate.from_json(text))
+        assert_sealed(path)
         outrule.verify(text, self.model, self.instances)
         claim = json.loads(text)
         for name, value in self.true.items():
@@ -160,6 +162,7 @@ class WatchKind:
     def use(self, path: Path, base: str) -> None:
         text = path.read_bytes().decode("utf-8", "replace")
         watch = outrule.Watch.from_json(text, self.model)
+        assert_sealed(path)
         assert outrule.Watch.from_json(watch.to_json(), self.model).state == watch.state
         key = "2026-12-31" if isinstance(watch.state.last, str) else None
         for status in (watch.status, watch.update(self.batches[3], batch=key)):
@@ -267,6 +270,12 @@ FILE_KINDS: dict[str, Any] = {
     "arrow": lambda: TableKind(".arrow"),
 }
 REFUSALS = (ArgumentError, DataError, CertificateError)
+
+
+def assert_sealed(path: Path) -> None:
+    """A document that could be used must have the digest of its content."""
+    text = path.read_bytes().decode("utf-8", "replace").replace("\r\n", "\n")
+    assert reseal(text).rstrip() == text.rstrip(), "it was used although it is damaged"
 
 
 def damaged_document(data: bytes, generator: Generator) -> bytes:

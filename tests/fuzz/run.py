@@ -21,10 +21,16 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 TESTS = HERE.parent
+sys.path.append(str(TESTS))  # where this is run as a script
+
+from processes import is_asleep, processor_time  # noqa: E402
+
 FILES = ("model", "certificate", "watch", "spec", "sql", "csv", "parquet", "arrow")
 KINDS = (*FILES, "solver", "fit")
 BATCH = 1000  # inputs of a process
-PATIENCE = 900.0  # seconds for one input: the first ones compile, and the machine may be busy
+PAUSE = 5.0  # seconds between two looks at a process
+BUSY = 600.0  # seconds of processor time for one input: the first ones compile
+ASLEEP = 120.0  # seconds for one input in which no thread wants the processor
 PATHS = (TESTS, TESTS / "model", TESTS / "problems", TESTS / "kernels", TESTS.parent / "src")
 
 
@@ -81,6 +87,25 @@ def surroundings() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, PATHS))}
 
 
+class Watched:
+    """A process that tries inputs, and since when it has tried the same one."""
+
+    def __init__(self, process: int, progress: Path) -> None:
+        self.process, self.progress = process, progress
+        self.seen, self.since, self.asleep = "", 0.0, 0.0
+
+    def hangs(self) -> str:
+        """How, if it does; to be asked every few seconds."""
+        before, self.seen = self.seen, self.progress.read_text()
+        spent = processor_time(self.process)
+        if self.seen != before:
+            self.since, self.asleep = spent, 0.0
+        self.asleep = self.asleep + PAUSE if is_asleep(self.process) else 0.0
+        if self.asleep >= ASLEEP:
+            return f"waited at one input for {self.asleep:g} s"
+        return f"tried one input for {BUSY:g} s" if spent - self.since > BUSY else ""
+
+
 def batch(kind: str, folder: Path, seed: int, first: int, last: int) -> tuple[dict[str, int], int]:
     """The counts of one process, and the number to go on with; if it dies, that is a finding."""
     command = [
@@ -96,15 +121,14 @@ def batch(kind: str, folder: Path, seed: int, first: int, last: int) -> tuple[di
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=printed, env=surroundings()
         )
-        out, how, seen = None, "", ""
+        out, how = None, ""
+        watched = Watched(process.pid, folder / "progress")
         while out is None:
             try:
-                out, _ = process.communicate(timeout=PATIENCE)
+                out, _ = process.communicate(timeout=PAUSE)
                 how = how or f"ended with code {process.returncode}"
             except subprocess.TimeoutExpired:
-                before, seen = seen, (folder / "progress").read_text()
-                if before == seen:
-                    how = f"tried one input for {PATIENCE:g} s"
+                if how := watched.hangs():
                     process.kill()
     if process.returncode == 0:
         return json.loads(out), last

@@ -38,6 +38,8 @@ FAULTS = {
     "os.write(2, b'panic')": "something was printed",
     "sum(range(20_000_000))": "the time was",
     "sys.exit(3)": "SystemExit",
+    "time.sleep(600)": "waited at one input",
+    "while True: pass": "tried one input",
 }
 
 
@@ -53,6 +55,8 @@ def test_every_kind_of_failure_is_noticed_and_its_input_kept(what, tmp_path, mon
         return start([sys.executable, "-c", code, *command[3:]], **options)
 
     monkeypatch.setattr(run.subprocess, "Popen", broken)
+    for name, seconds in (("PAUSE", 0.5), ("ASLEEP", 5.0), ("BUSY", 5.0)):
+        monkeypatch.setattr(run, name, seconds)
     counts, reached = run.batch("broken", tmp_path, 0, 0, 2)
     assert counts["failed"] >= 1
     assert reached in (1, 2)

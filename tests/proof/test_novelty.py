@@ -102,12 +102,37 @@ def test_a_few_seen_instances_are_said_and_not_refused():
     ]
 
 
+@pytest.mark.parametrize("overlap", [1, 2, 3])
+def test_a_single_instance_that_fit_has_seen_is_said(overlap):
+    training = continuous(1000, 0)
+    calibrator = fitted(training)
+    notes = certified(calibrator, together(training.slice(0, overlap), continuous(900, 1)))
+    share = f"{100 * overlap / (900 + overlap):.2g} % of these instances"
+    same = "(the same predictions and outcomes; "
+    assert notes == [
+        f"Fit has seen {share} {same}by chance it would be 0 %)."
+        if overlap == 3
+        else f"Fit may have seen {share} {same}up to 0.3 % can be chance)."
+    ]
+    assert certified(calibrator, continuous(900, 1)) == []
+
+
+def test_a_single_named_instance_that_fit_has_seen_is_said():
+    frame, later = trips(500, 0), trips(500, 1, first=500)
+    mixed = Instances.from_table(pl.concat([frame[:2], later]), **ROLES)
+    (note,) = certified(fitted_on_table(frame), mixed)
+    assert note.startswith("Fit has seen 0.2 % of these instances (the same name, predictions")
+
+
 @pytest.mark.parametrize("levels", [1, 3, 8])
 @pytest.mark.parametrize("n", [20, 200, 1000])
 def test_discrete_data_that_are_the_same_by_nature_are_new(levels, n):
     for seed in range(6):
         calibrator = fitted(discrete(n, seed, levels))
-        assert certified(calibrator, discrete(150, 100 + seed, levels)) == []
+        notes = certified(calibrator, discrete(150, 100 + seed, levels))
+        if n > 20:  # else training has too few twins to know
+            assert notes == []
+        assert all(note.startswith("Fit may have seen") for note in notes)
 
 
 def test_a_leak_is_found_among_coincidences():

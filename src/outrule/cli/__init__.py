@@ -5,7 +5,7 @@
 import inspect
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,7 +18,7 @@ from outrule.cli.fitting import fit
 from outrule.cli.judging import certify, report
 from outrule.cli.planning import plan
 from outrule.cli.reproducing import reproduce
-from outrule.cli.talking import refusals
+from outrule.cli.talking import CRASHED, PIPE_CLOSED, REFUSED, refusals
 from outrule.cli.watching import watch
 
 app = typer.Typer(
@@ -78,6 +78,15 @@ def run() -> None:
             app(prog_name="outrule")
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
+    except SystemExit as stop:
+        sys.exit(_code(stop))
+
+
+def _code(stop: SystemExit) -> Any:
+    """The exit code of typer, where 1 can also be a closed pipe: only commands give verdicts."""
+    if isinstance(stop.__context__, typer.Exit) or stop.code in (0, REFUSED):
+        return stop.code
+    return PIPE_CLOSED if isinstance(stop.__context__, BrokenPipeError) else CRASHED
 
 
 COMMANDS = (

@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import IO
 
 import typer
 
@@ -45,7 +46,7 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
     """Turn bad input, full disks and closed pipes into a message and an exit code.
 
     Errors about Python arguments name one of the ``options`` instead, or a key of the spec. A bug
-    keeps its traceback, and its exit code is not 1, which is a verdict of ``certify``.
+    keeps its traceback. No exit code is 1 or 3, which are verdicts of ``certify`` and ``watch``.
     """
     try:
         if options:  # it is a command, and no text of help
@@ -62,7 +63,7 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
     except typer.Exit:
         raise
     except BrokenPipeError:  # the reader of our output has seen enough
-        _close_output()
+        _discard(sys.stdout)
         raise typer.Exit(PIPE_CLOSED) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
@@ -73,7 +74,7 @@ def refusals(options: Collection[str] = ()) -> Iterator[None]:
 def _ended_by(error: BaseException, options: Collection[str]) -> BaseException:
     """Say what went wrong; the exit code, or what is not ours to handle."""
     if _lacks_memory(error):
-        _close_output()
+        _discard(sys.stdout)
         limit = address_limit()
         shell = "" if limit is None else f": the shell allows {limit >> 20:,} MB (ulimit -v)"
         least = f", and at least {LEAST:,} MB are needed" if limit and limit < LEAST << 20 else ""
@@ -81,16 +82,15 @@ def _ended_by(error: BaseException, options: Collection[str]) -> BaseException:
     if isinstance(error, (outrule.ArgumentError, outrule.DataError, typer.BadParameter)):
         return _refuse(str(error), options)
     if isinstance(error, OSError):
-        _close_output()
+        _discard(sys.stdout)
         place = "" if error.filename is None else f"{error.filename}: "
         return _refuse(f"{place}{error.strerror or error}.")
     if _is_panic(error):
-        reason = printable(str(error).partition("\n")[0])
-        say(f"Error: Polars stopped ({reason}). This is a bug: please report it.", err=True)
-        return typer.Exit(CRASHED)
-    if not isinstance(error, Exception):
+        reason = str(error).partition("\n")[0]
+        return _refuse(f"Polars stopped ({reason}). This is a bug: please report it.")
+    if not options and isinstance(error, SystemExit):  # of typer, which has said why
         return error
-    say(traceback.format_exc(), err=True)
+    _complain(traceback.format_exc())
     return typer.Exit(CRASHED)
 
 
@@ -125,8 +125,16 @@ def _check_address_space() -> None:
 
 
 def _refuse(words: str, options: Collection[str] = ()) -> typer.Exit:
-    say(f"Error: {printable(in_our_words(words, options))}", err=True)
+    _complain(f"Error: {printable(in_our_words(words, options))}")
     return typer.Exit(REFUSED)
+
+
+def _complain(words: str) -> None:
+    """Say why a command ends; it ends with the same code where nobody can hear it."""
+    try:
+        say(words, err=True)
+    except OSError:  # full or closed
+        _discard(sys.stderr)
 
 
 def in_our_words(words: str, options: Collection[str] = ()) -> str:
@@ -156,11 +164,11 @@ def printable(words: str) -> str:
     return harmless(words, "\n")
 
 
-def _close_output() -> None:
-    """Discard what is left for standard output, or Python fails again when it exits."""
+def _discard(stream: IO[str]) -> None:
+    """Discard what is left for a standard stream, or Python fails again when it exits."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 

@@ -7,7 +7,6 @@ import io
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import IO
 import polars as pl
 
 from outrule.data.addresses import Address, Place
+from outrule.data.silence import quiet_panics
 from outrule.data.table_sizes import (
     FAULTS,
     arrow_bytes,
@@ -29,6 +29,7 @@ from outrule.data.table_sizes import (
 )
 from outrule.errors import DataError
 from outrule.files import STANDARD, is_address, is_special, is_utf8, local_path, open_output
+from outrule.threads import check_forks
 from outrule.words import count
 
 
@@ -111,6 +112,7 @@ def open_table(path: str | PathLike[str], identifiers: Collection[str] = ()) -> 
     The months 2024.1 and 2024.10 are two, though they are one number.
     """
     name = "standard input" if str(path) == STANDARD else str(path)
+    check_forks()
     try:
         if str(path) == STANDARD:
             return _parse(read_stream(sys.stdin.buffer, name), None, name, identifiers)
@@ -177,6 +179,7 @@ def read_columns(path: Place, columns: Sequence[str]) -> pl.DataFrame:
 def _source(path: Place, *, only_end: bool = False) -> Iterator[Path | bytes]:
     """What Polars reads; errors about a Parquet file that is missing or damaged have its name."""
     name = str(path)
+    check_forks()
     try:
         source: Path | bytes
         if isinstance(path, Path):
@@ -188,7 +191,7 @@ def _source(path: Place, *, only_end: bool = False) -> Iterator[Path | bytes]:
             start = source[:8]
         _check_start(start, Kind.PARQUET, name)
         _check_name(name)
-        with _quiet_panics():
+        with quiet_panics():
             yield source
     except OSError as error:
         raise DataError(f"{name} cannot be read: {_reason(error)}.") from None
@@ -208,9 +211,10 @@ def write_table(
     written into a Parquet file beside the table.
     """
     kind = output_kind(path)
+    check_forks()
     with _open_address(str(path)) if is_address(path) else open_output(path) as file:
         try:
-            with _quiet_panics():
+            with quiet_panics():
                 _write(frame, file, kind, notes)
         except (OSError, *POLARS_ERRORS) as error:
             number = OS_ERROR.search(str(error))
@@ -288,7 +292,7 @@ def _parse_binary(source: Path | bytes, kind: Kind, name: str) -> pl.DataFrame:
     """Parquet or Arrow; whatever Polars says about a damaged file becomes one DataError."""
     try:
         check_memory(_unpacked_size(source, kind), name)
-        with _quiet_panics():
+        with quiet_panics():
             frame = _read_binary(source, kind)
         _check_dates(frame, name)
         return frame
@@ -336,35 +340,6 @@ def _unpacked_size(source: Path | bytes, kind: Kind) -> int:
             raise ValueError("its end is missing")
         file.seek(size - 8 - length)
         return parquet_bytes(file.read(length))
-
-
-@contextmanager
-def _quiet_panics() -> Iterator[None]:
-    """Hold back what Rust prints on standard error when Polars panics, for an error says it."""
-    try:
-        terminal = os.dup(2)
-    except OSError:  # there is no standard error
-        yield
-        return
-    with _hidden_file() as kept:
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-            kept.seek(0)
-        except BaseException:
-            kept.seek(0, os.SEEK_END)
-            raise
-        finally:
-            os.dup2(terminal, 2)
-            with suppress(OSError), os.fdopen(terminal, "wb") as stream:
-                stream.write(kept.read())
-
-
-def _hidden_file() -> IO[bytes]:
-    """A file without a name, in memory where the system can do that: all disks may be read-only."""
-    if hasattr(os, "memfd_create"):
-        return os.fdopen(os.memfd_create("outrule"), "w+b")
-    return tempfile.TemporaryFile()
 
 
 def _parse_csv(data: bytes, kind: Kind, name: str) -> pl.DataFrame:

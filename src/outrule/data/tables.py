@@ -15,6 +15,7 @@ from outrule.data.nesting import unnest
 from outrule.data.origin import ColumnNames, TableOrigin, fault, missing
 from outrule.data.propensities import check_observed, no_outcome
 from outrule.errors import DataError, refuse_argument
+from outrule.threads import check_forks
 from outrule.types import Booleans, Floats, Integers
 
 
@@ -80,6 +81,7 @@ def _find(names: ColumnNames, columns: list[str]) -> ColumnNames:
 
 def to_polars(frame: Any) -> tuple[pl.DataFrame, str]:
     """The table as a Polars frame, and the library it came from."""
+    check_forks()
     if isinstance(frame, pl.LazyFrame):
         return frame.collect(), "polars"
     if isinstance(frame, pl.DataFrame):

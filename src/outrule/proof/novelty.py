@@ -45,8 +45,18 @@ class Share(NamedTuple):
     unseen: float = 0.0
 
     @property
+    def likely(self) -> float:
+        """A share that can be chance."""
+        return min(1.0, 2 * self.chance + self.unseen)
+
+    @property
     def noteworthy(self) -> bool:
-        return self.found > 2 * self.chance + self.unseen
+        return self.found > self.likely
+
+    @property
+    def rare(self) -> bool:
+        """Whether there are any, though hardly any would come by chance."""
+        return self.found > 0 and self.chance <= SMALL
 
 
 class Facts(NamedTuple):
@@ -147,12 +157,13 @@ def _count_copies(contents: Hashes, cluster: Integers | None) -> int:
 
 def refuse(facts: Facts) -> None:
     """Raise where more instances are not new, or not separate, than chance explains."""
-    for words, share, part in _kinds(facts):
+    for what, share, part in _kinds(facts):
         more = share.found - share.chance
         # Where predictions or names come again with other outcomes too, it is no leak.
         if more > SMALL + share.error and more + share.error >= 0.9 * (part.found - part.chance):
             raise DataError(
-                f"fit has seen {_percent(share.found)} of these instances ({words}). {HELD_OUT}"
+                f"fit has seen {_percent(share.found)} of these instances (the same {what}; by "
+                f"chance it would be {_percent(share.chance)}). {HELD_OUT}"
             )
     found, chance, error, _ = facts.copies
     if found > chance + SMALL + error:
@@ -166,9 +177,14 @@ def refuse(facts: Facts) -> None:
 def notes_of(facts: Facts | None, groups: Groups, unit: str) -> tuple[str, ...]:
     """What to mind of instances that are not refused."""
     notes = [] if facts is not None else [FORGETFUL]
-    for words, share, _ in () if facts is None else _kinds(facts):
+    for what, share, _ in () if facts is None else _kinds(facts):
+        found = f"{_percent(share.found)} of these instances (the same {what}"
         if share.noteworthy:
-            notes.append(f"Fit has seen {_percent(share.found)} of these instances ({words}).")
+            chance = f"by chance it would be {_percent(share.chance)}"
+            notes.append(f"Fit has seen {found}; {chance}).")
+        elif share.rare:
+            chance = f"up to {_percent(share.likely)} can be chance"
+            notes.append(f"Fit may have seen {found}; {chance}).")
     if facts is not None and facts.copies.noteworthy:
         copies = f"{_percent(facts.copies.found)} of these instances are exact copies of others"
         notes.append(f"{copies}; each counts as a separate {unit}.")
@@ -185,14 +201,13 @@ def group_note(name: str, number: int) -> str:
 
 
 def _kinds(facts: Facts) -> Iterator[tuple[str, Share, Share]]:
-    """The shares of whole contents in words, each with that of its part."""
-    for name, share, part in (
+    """What is the same, the share of instances that have it, and that of its part."""
+    for what, share, part in (
         ("predictions and outcomes", facts.contents, facts.predictions),
         ("name, predictions and outcomes", facts.named_contents, facts.names),
     ):
         if share is not None:
-            words = f"the same {name}; by chance it would be {_percent(share.chance)}"
-            yield words, share, part or Share(0.0)
+            yield what, share, part or Share(0.0)
 
 
 def find_groups(instances: Instances, difference: Floats) -> Groups:

@@ -140,9 +140,9 @@ def _fill_file(
 
     made_from = json.dumps({**label, "input": fingerprint_file(file.path)}, sort_keys=True)
     if target.exists():
-        notes = parquet_notes(target)
-        if notes.get(MADE_FROM) == made_from:
-            return Done(*json.loads(notes[COUNTS])), None
+        done = _done_before(parquet_notes(target), made_from)
+        if done is not None:
+            return done, None
     before = stamp_of(file)
     try:
         opened = open_tables(model, str(file.path), outcome=False)
@@ -161,6 +161,17 @@ def _fill_file(
     notes = {MADE_FROM: made_from, COUNTS: json.dumps(filled.done[:3])}
     write_table(filled.frame, str(target), notes)
     return filled.done, [name for one in filled.found.instances for name in model.unseen_items(one)]
+
+
+def _done_before(notes: dict[str, str], made_from: str) -> Done | None:
+    """What an output says of itself; None if it was made from something else, or is damaged."""
+    if notes.get(MADE_FROM) != made_from:
+        return None
+    try:
+        rows, chosen, instances = map(int, json.loads(notes[COUNTS]))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return Done(rows, chosen, instances)
 
 
 def _empty(opened: Opened, label: dict[str, Any]) -> Filled:

@@ -19,6 +19,7 @@ from outrule.rules.sql.grammar import Expression, read
 from outrule.rules.sql.plan import plan, run
 from outrule.rules.sql.ranges import LONGEST, is_inside, range_words
 from outrule.rules.sql.tokens import place
+from outrule.threads import check_forks
 
 
 def values(text: str, rule: str, instances: Instances, *, chooses: bool = False) -> NDArray[Any]:
@@ -99,6 +100,7 @@ def _check_result(text: str, columns: Sequence[Any], chooses: bool | None) -> No
 
 def _columns(expression: Expression, instances: Instances) -> list[Any]:
     """The columns that the expression names, in the order of their first use."""
+    check_forks()
     origin, known = instances.origin, columns_of(instances)
     outcome = origin.names.outcome if isinstance(origin, TableOrigin) else None
     faults = column_faults(expression, known, outcome)

@@ -1,0 +1,1 @@
+DATE '9999-12-31' + INTERVAL '99999999 days' > day
