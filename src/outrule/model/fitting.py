@@ -19,6 +19,7 @@ from outrule.calibration.sources import CellData, FreshData, Source, open_source
 from outrule.data.instances import Instances
 from outrule.data.segments import cut
 from outrule.errors import DataError, refuse_argument
+from outrule.model.log_bases import fit_base
 from outrule.model.model import Model, column_names, n_items
 from outrule.model.settings import OWNER, Settings, epsilon_fault
 from outrule.problems.offers import check_choices
@@ -64,6 +65,7 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
         rule_values=source.values()[: len(settings.rules)],
         weight_seen=source.weight,
         kappa=choose_kappa(instances, ready.start),
+        log_base=fit_base(instances, ready.start),
     ).remember(instances)
 
 
@@ -72,7 +74,11 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
     check_training(settings, instances)
     blank = blank_model(settings, instances, feature_names)
     ready = prepare(blank, instances, settings.generator).estimated()
-    blank = replace(blank, kappa=choose_kappa(instances, ready.start))
+    blank = replace(
+        blank,
+        kappa=choose_kappa(instances, ready.start),
+        log_base=fit_base(instances, ready.start),
+    )
     if settings.segments is not None:
         blank = replace(blank, segmentation=cut(instances, settings.segments))
     if settings.epsilon is None:
@@ -216,10 +222,10 @@ def prepare(blank: Model, instances: Instances, generator: np.random.Generator) 
 
 
 def choose_kappa(instances: Instances, start: Floats) -> float | None:
-    """How far predictions may reduce the noise of a certificate on logs; None for full outcomes.
+    """How far predictions may reduce the noise of a watch on logs; None for full outcomes.
 
-    A certificate trusts them up to ``kappa * propensity``: enough for nearly all items, and the
-    less the smaller its declared range.
+    It trusts them up to ``kappa * propensity``: enough for nearly all items, and the less the
+    smaller its declared range.
     """
     if instances.propensity is None:
         return None

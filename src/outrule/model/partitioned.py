@@ -26,6 +26,7 @@ from outrule.errors import refuse_argument
 from outrule.model.codec import fingerprint
 from outrule.model.distributed import ClusterPieces, check_cluster
 from outrule.model.fitting import blank_model, check_training, choose_kappa, plan_of, prepare
+from outrule.model.log_bases import fit_base
 from outrule.model.model import Model
 from outrule.model.recipes import PER_INSTANCE, PER_ROW, Common, Extent, Recipe, recipes_of
 from outrule.model.settings import OWNER, Settings
@@ -76,7 +77,12 @@ def fit_surveyed(
         frozen = settings.problem.lay(sample).per_item.get("frozen")
         ready = replace(ready, start=settings.start.cross_fit(sample, generator, frozen))
     ready = replace(ready, part=None)  # large, and not needed any more
-    blank = replace(blank, members=ready.members, kappa=choose_kappa(sample, ready.start))
+    blank = replace(
+        blank,
+        members=ready.members,
+        kappa=choose_kappa(sample, ready.start),
+        log_base=fit_base(sample, ready.start),
+    )
     recipes = list(recipes_of(found, ready, settings.rivals))
     common, memory = Common(blank, ready.tests, found.n, found.total_weight), _Memory(found)
     with _pieces(found, common, recipes, memory, client) as (engine, whole):
