@@ -1,7 +1,8 @@
 """What to expect of an outcome, given its prediction and the probability that a log shows it.
 
 Whoever chose what to show may have known more than the predictions: then what was unlikely to be
-shown was also worth less. A certificate on such a log is the less noisy the better it knows that.
+shown was also worth less. Fits and certificates on such a log are the less noisy the better they
+know that.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ def fit_base(instances: Instances, start: Floats) -> Coefficients | None:
     """Least squares on the observed outcomes of a log, by what their noise weighs in estimates.
 
     ``start`` are predictions of models that have not seen these outcomes. None where all outcomes
-    are known, or certain to be.
+    are known, or certain to be, or where some propensities are unknown.
     """
     if instances.propensity is None or instances.outcome is None:
+        return None
+    if np.isnan(instances.propensity).any():  # expectations would hang on what was observed
         return None
     low, high = instances.value_range
     seen = np.flatnonzero(instances.observed & (instances.propensity < 1))
@@ -57,6 +60,16 @@ def expected(
     columns = _columns((prediction - low) / (high - low), propensity)
     share = sum(number * column for number, column in zip(coefficients, columns, strict=True))
     return np.asarray(low + (high - low) * np.clip(share, 0.0, 1.0))
+
+
+def estimate(
+    coefficients: Coefficients | None, prediction: Floats, instances: Instances
+) -> Instances:
+    """Unbiased estimates in place of the outcomes of a log, by what is expected of them."""
+    base, q = prediction, instances.propensity
+    if coefficients is not None and q is not None and not np.isnan(q).any():
+        base = expected(coefficients, prediction, q, instances.value_range)
+    return instances.filled(base)
 
 
 def _columns(share: Floats, propensity: Floats) -> tuple[Floats, ...]:
