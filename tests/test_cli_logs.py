@@ -81,6 +81,7 @@ def test_explored_decisions_can_be_fitted_and_certified(folder, over):
     model = folder / "logged.json"
     found = run("fit", folder / "first.parquet", "--spec", folder / "log.toml", "-o", model)
     assert found.exit_code == 0, found.stderr
+    assert "the calibrated one looks better than it is" in " ".join(found.stdout.split())
     found = run("certify", model, folder / "last.parquet")
     assert found.exit_code == 0, found.stdout + found.stderr
     assert "outcomes of chosen items only" in found.stdout

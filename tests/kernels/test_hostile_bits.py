@@ -315,11 +315,14 @@ def grow_trees(generator, n, m):
 def bet(generator, n, _):
     value, weight = hostile(generator, n), hostile(generator, n)
     stake = betting.stakes(np.abs(value), np.abs(weight), np.full(n, n))
+    least = np.array([0.4, 0.0])
+    rows = np.abs(np.stack([value, weight]))
+    kind, _ = betting.stakes_on_kinds(rows, np.abs(weight), np.full(n, n), least)
     for share in (0.0, 0.5, 1.0):
-        betting.log_capital(value, weight, stake, share, np.inf)
-        betting.evidence(value, weight, stake, share, 3.0)
+        betting.log_capital(value, weight, stake, kind, least, share, np.inf)
+        betting.evidence(value, weight, stake, kind, least, share, 3.0)
     if n:
-        assert 0 <= betting.lower_bound(value, weight, stake, 3.0) <= 1
+        assert 0 <= betting.lower_bound(value, weight, stake, kind, least, 3.0) <= 1
 
 
 FAMILIES = [

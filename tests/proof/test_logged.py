@@ -9,6 +9,8 @@ import pytest
 
 import outrule
 from outrule import DataError, Instances
+from outrule.model.log_bases import expected, fit_base
+from outrule.proof.confidence import Observations, Range
 from outrule.proof.logged import Log
 from sealing import reseal
 
@@ -182,11 +184,59 @@ def test_estimates_are_bounded_on_their_side_whatever_the_outcome(calibrator):
     q = np.broadcast_to([0.001, 0.099, 0.9], (3_000, 3))
     log, _ = draw(3_000, 5, odds=q)
     model, after = calibrator.model_, generator.random(9_000)
-    found = Log.of(model, log, model.problem.lay(log), after)
-    assert found.low.min() >= -model.kappa
-    assert found.high.max() <= 1 + model.kappa
-    assert found.high.max() > 1
-    assert found.low.max() > 1 + model.kappa  # the other side is not clipped
+    found = Log.of(model, log, model.problem.lay(log).k, after)
+    ours, theirs = (np.eye(3, dtype=bool)[generator.integers(3, size=3_000)] for _ in range(2))
+    for estimates in (found.worth(ours.ravel()), found.difference(ours.ravel(), theirs.ravel())):
+        assert len(estimates.kinds) == 7
+        for sides, ends in zip(*estimates, strict=True):
+            assert sides.low.min() >= ends.low - 1e-12
+            assert sides.high.max() <= ends.high + 1e-12
+            assert sides.low.max() > ends.high  # the other side is not clipped
+
+
+def test_all_kinds_of_estimates_have_the_mean_of_the_outcomes(calibrator):
+    log, full = draw(20_000, 6)
+    found = Log.of(calibrator.model_, log, 1, calibrator.predict(log).ravel())
+    ours, theirs = (np.tile(row, 20_000) for row in np.eye(3, dtype=bool)[:2])
+    truth = (full.outcome * ours - full.outcome * theirs).sum() / 20_000
+    for sides in found.difference(ours, theirs).kinds:
+        for side in sides:
+            assert abs(side.mean() - truth) < 4 * side.std() / np.sqrt(20_000)
+
+
+def test_a_rival_that_decides_the_same_is_as_near_as_with_all_outcomes(calibrator):
+    log, full = draw(2_000, 14)
+    found, known = (outrule.certify(calibrator, data) for data in (log, full))
+    marks = calibrator.decide(log).ravel()
+    log_of = Log.of(calibrator.model_, log, 1, calibrator.predict(log).ravel())
+    same = Observations.from_instances(log).bets(log_of.difference(marks, marks), Range(-1, 1))
+    exact = Observations.from_instances(full).bets(np.zeros(2_000), Range(-1, 1))
+    assert same.lower(0.05) == pytest.approx(exact.lower(0.05))
+    assert found.gap_lower < known.gap_lower
+
+
+def test_what_a_log_shows_seldom_is_expected_to_be_worth_less(calibrator):
+    base = calibrator.model_.log_base
+    rare, often = (expected(base, np.array([0.5]), np.array([q]), (0, 1)) for q in (0.05, 0.9))
+    assert rare < 0.4 < 0.5 < often
+    same = expected(base, np.array([0.0]), np.array([0.9]), (-1, 1))  # 0 is the middle
+    np.testing.assert_allclose(same, 2 * often - 1)
+    assert fit_base(draw(100, 0)[1], np.full(300, 0.5)) is None
+    certain = replace(draw(100, 0)[1], propensity=np.ones(300))
+    assert fit_base(certain, np.full(300, 0.5)) is None
+
+
+def test_a_choice_that_knows_nothing_leaves_expectations_as_they_are():
+    generator = np.random.default_rng(0)
+    q = generator.dirichlet(np.ones(3), size=20_000)
+    prediction = generator.random((20_000, 3))
+    seen = (generator.random((20_000, 1)) < q.cumsum(axis=1)).argmax(axis=1)
+    outcome = (generator.random((20_000, 3)) < prediction) * 1.0
+    outcome[np.arange(3) != seen[:, None]] = np.nan
+    log = Instances.from_arrays(prediction, outcome, propensity=q)
+    found = fit_base(log, prediction.ravel())
+    shown = expected(found, prediction.ravel(), q.ravel(), (0, 1))
+    assert np.abs(shown - prediction.ravel()).mean() < 0.03
 
 
 def test_bounds_on_logs_hold(calibrator):
@@ -243,5 +293,7 @@ def test_a_saved_model_keeps_what_certificates_on_logs_need(calibrator, tmp_path
     calibrator.save(tmp_path / "model.json")
     again = outrule.load(tmp_path / "model.json")
     assert again.model_.kappa == calibrator.model_.kappa > 0
+    assert again.model_.log_base == calibrator.model_.log_base
+    assert len(again.model_.log_base) == 4
     log, _ = draw(500, 13)
     assert outrule.certify(again, log) == outrule.certify(calibrator, log)

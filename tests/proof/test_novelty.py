@@ -10,7 +10,7 @@ import outrule
 from letter import algorithm_one
 from outrule import DataError, Instances, certify, verify
 from outrule.data import sketch as sketching
-from outrule.proof.novelty import named_like_a_group
+from outrule.proof.novelty import is_group, named_like_a_group
 
 RULES = [outrule.Fixed(0), outrule.Fixed(1)]
 
@@ -260,6 +260,16 @@ def test_a_table_is_searched_for_columns_that_are_the_same_within_an_instance():
     )
     (note,) = certified(calibrator, Instances.from_table(frame, **ROLES))
     assert note.startswith("Column 'customer_id' has 30 different values")
+
+
+def test_a_column_of_few_values_is_no_cluster_by_its_name_alone():
+    calibrator = fitted(continuous(120, 0))
+    part = np.arange(120) % 3
+    found = certified(calibrator, continuous(120, 1, columns={"part_of_day": part}))
+    assert found == []
+    assert is_group("day", 14, 1_400, between=1_000.0, within=2_000.0, squares=3_000.0)
+    assert not is_group("day", 14, 1_400, between=26.0, within=2_800.0, squares=2_826.0)
+    assert not is_group("city", 14, 1_400, between=1_000.0, within=2_000.0, squares=3_000.0)
 
 
 @pytest.mark.parametrize("name", ["day", "Date", "customerId", "user_id", "household.no", "ID"])

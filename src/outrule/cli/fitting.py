@@ -75,7 +75,8 @@ def fit(
     patches, status, epsilon, tolerance, reached (a sentence), best_rule, values
     (plain, best_rule and calibrated: means per instance of this table) and warnings; with
     --refits also stability (share_changed, value_spread, n_refits), with segments also those;
-    of a large folder also sample, the number of instances whose means the values are.
+    of a large folder also sample, the number of instances whose means the values are; of a log
+    of chosen items also note, on what its values are worth.
     """
     check_output(output, (table, spec, key), as_json=as_json)
     with waiting("calibrating"):

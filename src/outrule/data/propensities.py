@@ -27,7 +27,8 @@ def no_outcome(n: int, n_all: int, noun: str) -> str:
     """What follows the place of an outcome that is not known, where no propensity is given."""
     return (
         f", and in {n:,} of {n_all:,} {noun}. Does the log know only the outcome of what was "
-        "chosen? Then do not drop the rest: without it there is nothing left to choose from. "
+        "chosen? Then do not drop the rest, because without it there is nothing left to choose "
+        "from, and do not fill it in, because what you make up is what would be proven. "
         "Either give the outcome of every item; or give the probability with which each was "
         "observed (propensity); or, if choices were never random, explore first (explore of the "
         "calibrator, outrule decide --explore). See docs/logs.md. Otherwise drop the instance."

@@ -48,7 +48,7 @@ def examine_proof(decided: Decided, epsilon: float | None) -> tuple[Provable | N
     if log is not None:
         findings += _support(decided, log)
     bets = _bets(decided, log, noisiest)
-    if not np.ptp(bets.value):  # every rule decides as plain does
+    if not np.ptp(bets.below.value):  # every rule decides as plain does
         return None, findings
     n = decided.observations.n
     unit = "instance" if decided.instances.cluster is None else "cluster"
@@ -67,7 +67,7 @@ def examine_proof(decided: Decided, epsilon: float | None) -> tuple[Provable | N
 def _bets(decided: Decided, log: Log | None, rule: int) -> Bets:
     ours, theirs = decided.plain_marks, decided.marks(rule)
     if log is not None:
-        return decided.observations.bets(log.difference(ours, theirs), log.apart)
+        return decided.observations.bets(log.difference(ours, theirs), log.widest)
     low, high = decided.instances.value_range
     width = high - low
     if not decided.settings.problem.exactly_one:
@@ -78,14 +78,14 @@ def _bets(decided: Decided, log: Log | None, rule: int) -> Bets:
 
 def provable_margin(bets: Bets, n: int, delta: float = DELTA) -> float:
     """The margin that n such observations prove, where both decisions are worth the same."""
-    ratio = bets.value.sum() / bets.weight.sum()
-    variance = float(((bets.value - ratio * bets.weight) ** 2).mean())
-    weight, width = float(bets.weight.mean()), bets.ends.width
+    value, weights, width = bets.below.value, bets.below.weight, bets.ends.width
+    ratio, weight = value.sum() / weights.sum(), float(weights.mean())
+    variance, room = float(((value - ratio * weights) ** 2).mean()), bets.below.room(0.5)
 
     def enough(margin: float) -> bool:
         # A difference of zero is in the middle of its range. So is the level, for the limit of the
         # stakes: at lower ones the formula would stake more than its two terms can describe.
-        needed = observations_needed(margin / width * weight, variance, 0.5, delta)
+        needed = observations_needed(margin / width * weight, variance, room, delta)
         return needed is not None and needed <= n
 
     low, high = 0.0, width / 2

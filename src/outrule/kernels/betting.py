@@ -4,6 +4,10 @@ An observation has a weight w in [0, 1] and a value d in [0, w]; the question is
 test "the ratio is at most s", bet on ``d - s w``: its mean would not be positive, and it is never
 below ``-s w``. The capital, the product of ``1 + stake (d - s w)``, is then a supermartingale, so
 that it ever reaches 1/delta with probability at most delta (Ville's inequality), at any n.
+
+Where d is an estimate there are several *kinds* of it, all with the same mean: kind k is never
+below ``least[k] * w``, and the nearer that is to the mean, the noisier it is. Which kind a bet is
+on is chosen by the observations before it, so that the bets are as fair as with one kind.
 """
 
 from __future__ import annotations
@@ -18,6 +22,8 @@ LARGE = 1e100  # beyond it a capital is rescaled
 CLOSE = 2.0**-42  # width of the last bracket; ratios are between 0 and 1
 TINY = 1e-300  # a variance that is not zero
 STEPS = 200  # of the search for the root; about ten are needed
+FIRST_CHOICE = 64  # bets on the first kind; kinds are compared then, and when n has doubled
+USUAL_LEVEL = 3.0  # the logarithm of 1 / delta at which kinds are compared, for any delta
 
 
 @njit(nogil=True, cache=True)
@@ -49,20 +55,81 @@ def stakes(
 
 
 @njit(nogil=True, cache=True)
+def stakes_on_kinds(
+    values: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    planned: NDArray[np.int64],
+    least: NDArray[np.float64],
+) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    """The kind of estimate that every bet is on, and its stake, from the observations before it.
+
+    ``values`` has one row per kind. Stakes are those of :func:`stakes` on that row, but that the
+    variance starts at a quarter of the width of the kind times that of the narrowest one. At the
+    first bet and whenever the number of bets has doubled, the kind is chosen that would give the
+    bound nearest to the mean: ``log_level / (n stake) + stake variance / 2``.
+    """
+    n_kinds, n = values.shape
+    kind, found = np.empty(n, dtype=np.int8), np.empty(n)
+    sum_d, sum_dd, sum_dw = np.zeros(n_kinds), np.zeros(n_kinds), np.zeros(n_kinds)
+    width = 1 - 2 * least
+    narrowest = width.min()
+    sum_w = sum_ww = 0.0
+    now, next_choice = 0, 0
+    variance = np.empty(n_kinds)
+    for i in range(n):
+        chooses = i == next_choice
+        mean_square = sum_ww / i if i > 0 else 1.0
+        for k in range(n_kinds):
+            if k == now or chooses:
+                ratio = sum_d[k] / sum_w if sum_w > 0 else 0.0
+                squares = max(sum_dd[k] - 2 * ratio * sum_dw[k] + ratio * ratio * sum_ww, 0.0)
+                prior = max(0.25 * width[k] * narrowest * mean_square, TINY)
+                variance[k] = (prior + squares) / (i + 1)
+        if chooses:
+            next_choice, nearest = max(FIRST_CHOICE, 2 * i), np.inf
+            for k in range(n_kinds):
+                stake = np.sqrt(2 * USUAL_LEVEL / (planned[i] * variance[k]))
+                stake = min(stake, 2 * CAP / width[k])
+                distance = USUAL_LEVEL / (planned[i] * stake) + stake * variance[k] / 2
+                if distance < nearest:
+                    nearest, now = distance, k
+        kind[i], found[i] = now, np.sqrt(2.0 / (planned[i] * variance[now]))
+        sum_w += weight[i]
+        sum_ww += weight[i] * weight[i]
+        for k in range(n_kinds):
+            sum_d[k] += values[k, i]
+            sum_dd[k] += values[k, i] * values[k, i]
+            sum_dw[k] += values[k, i] * weight[i]
+    return kind, found
+
+
+@njit(nogil=True, cache=True)
+def caps_of(least: NDArray[np.float64], s: float) -> NDArray[np.float64]:
+    """The largest stake against s on every kind, none where its values cannot be below s."""
+    caps = np.full(len(least), np.inf)
+    for k in range(len(least)):
+        if s > least[k]:
+            caps[k] = CAP / (s - least[k])
+    return caps
+
+
+@njit(nogil=True, cache=True)
 def log_capital(
     value: NDArray[np.float64],
     weight: NDArray[np.float64],
     stake: NDArray[np.float64],
+    kind: NDArray[np.int8],
+    least: NDArray[np.float64],
     s: float,
     stop: float,
 ) -> tuple[float, float]:
     """Logarithms of the largest and of the last capital; play ends once it is ``stop`` or more."""
-    cap = CAP / s if s > 0 else np.inf
+    caps = caps_of(least, s)
     best = scale = 0.0
     now = top = 1.0
     limit = np.exp(stop)
     for i in range(len(value)):
-        now *= 1 + min(stake[i], cap) * (value[i] - s * weight[i])
+        now *= 1 + min(stake[i], caps[kind[i]]) * (value[i] - s * weight[i])
         top = max(top, now)
         if now >= limit:
             break
@@ -79,12 +146,14 @@ def evidence(
     value: NDArray[np.float64],
     weight: NDArray[np.float64],
     stake: NDArray[np.float64],
+    kind: NDArray[np.int8],
+    least: NDArray[np.float64],
     s: float,
     log_level: float,
 ) -> float:
     """Log of the e-value against "the ratio is at most s": the capital, stopped at the level."""
     stake = np.sqrt(log_level) * stake
-    return min(log_capital(value, weight, stake, s, log_level)[1], log_level)
+    return min(log_capital(value, weight, stake, kind, least, s, log_level)[1], log_level)
 
 
 @njit(nogil=True, cache=True)
@@ -92,13 +161,15 @@ def lower_bound(
     value: NDArray[np.float64],
     weight: NDArray[np.float64],
     stake: NDArray[np.float64],
+    kind: NDArray[np.int8],
+    least: NDArray[np.float64],
     log_level: float,
 ) -> float:
     """A lower bound for the ratio: the s up to which the capital reaches exp(``log_level``).
 
     The largest capital falls as s grows, because every factor does: below the cap as ``d - s w``
-    falls, at the cap as ``(d - s w) / s`` does. So there is one such s; it is bracketed around the
-    normal approximation, then found by the regula falsi (Illinois).
+    falls, at the cap as ``(d - s w) / (s - least)`` does. So there is one such s; it is bracketed
+    around the normal approximation, then found by the regula falsi (Illinois).
     """
     if not weight.sum() > 0:
         return 0.0
@@ -112,7 +183,7 @@ def lower_bound(
     s, step, is_low = ratio - step, 0.1 * step, False
     for _ in range(STEPS):  # one end of the bracket is not tried yet
         s = min(max(s, 0.0), 1.0)
-        at_s = log_capital(value, weight, stake, s, np.inf)[0] - log_level
+        at_s = log_capital(value, weight, stake, kind, least, s, np.inf)[0] - log_level
         if at_s >= 0:
             low, at_low, is_low = s, at_s, True
             s += step
@@ -130,7 +201,7 @@ def lower_bound(
             break
         s = high - at_high * (high - low) / (at_high - at_low)
         s = min(max(s, low + 0.5 * CLOSE), high - 0.5 * CLOSE)
-        at_s = log_capital(value, weight, stake, s, np.inf)[0] - log_level
+        at_s = log_capital(value, weight, stake, kind, least, s, np.inf)[0] - log_level
         if at_s >= 0:
             low, at_low = s, at_s
             at_high *= 0.5 if last == 1 else 1.0

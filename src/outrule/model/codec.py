@@ -132,6 +132,7 @@ def describe(model: Model) -> dict[str, Any]:
         "training_data": list(model.fingerprints),
         "seen": [None if one is None else SketchFile.of(one) for one in model.seen or ()] or None,
         **({} if model.kappa is None else {"kappa": model.kappa}),
+        **({} if model.log_base is None else {"log_base": list(model.log_base)}),
         **({} if model.segmentation is None else {"segments": _segments(model.segmentation)}),
     }
 
@@ -223,6 +224,7 @@ def _model(file: ModelFile, functions: Functions) -> Model:
             for name in (
                 *("tolerance", "k", "value_range", "n_items", "feature_names", "columns"),
                 *("has_start", "patches", "history", "status", "weight_seen", "kappa"),
+                "log_base",
             )
         },
     )

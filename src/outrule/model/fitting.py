@@ -20,6 +20,7 @@ from outrule.calibration.sources import CellData, FreshData, Source, open_source
 from outrule.data.instances import Instances
 from outrule.data.segments import cut
 from outrule.errors import DataError, refuse_argument
+from outrule.model.log_bases import Coefficients, estimate, fit_base
 from outrule.model.model import Model, column_names, n_items
 from outrule.model.settings import OWNER, Settings, epsilon_fault
 from outrule.problems.offers import check_choices
@@ -41,7 +42,8 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
     if isinstance(settings.start, Isotonic):
         frozen = settings.problem.lay(instances).per_item.get("frozen")
         ready = replace(ready, start=settings.start.cross_fit(instances, generator, frozen))
-    ready = ready.estimated()
+    log_base = fit_base(instances, ready.start)
+    ready = ready.estimated(log_base)
     source, validation = open_source(
         ready.instances,
         ready.start,
@@ -65,6 +67,7 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
         rule_values=source.values()[: len(settings.rules)],
         weight_seen=source.weight,
         kappa=choose_kappa(instances, ready.start),
+        log_base=log_base,
     ).remember(instances)
 
 
@@ -72,8 +75,10 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
     """A model after one round on its first batch, which also fits the isotonic curves."""
     check_training(settings, instances)
     blank = blank_model(settings, instances, feature_names)
-    ready = prepare(blank, instances, settings.generator).estimated()
-    blank = replace(blank, kappa=choose_kappa(instances, ready.start))
+    ready = prepare(blank, instances, settings.generator)
+    log_base = fit_base(instances, ready.start)
+    ready = ready.estimated(log_base)
+    blank = replace(blank, kappa=choose_kappa(instances, ready.start), log_base=log_base)
     if settings.segments is not None:
         blank = replace(blank, segmentation=cut(instances, settings.segments))
     if settings.epsilon is None:
@@ -88,7 +93,7 @@ def next_batch(model: Model, settings: Settings, instances: Instances) -> Model:
     check_choices(settings.problem, instances)
     estimated = instances
     if instances.propensity is not None:
-        estimated = instances.filled(model.predict(instances))
+        estimated = estimate(model.log_base, model.predict(instances), instances)
     ready = Ready(estimated, model.tests, model.start_of(instances), model.members)
     return _one_round(model, settings, instances, ready)
 
@@ -186,11 +191,11 @@ class Ready:
     members: tuple[Member, ...] = ()
     part: Part | None = None
 
-    def estimated(self) -> Ready:
+    def estimated(self, log_base: Coefficients | None) -> Ready:
         """With estimates of the outcomes that were not observed, by the start of the loop."""
         if self.instances.propensity is None:
             return self
-        filled, part = self.instances.filled(self.start), self.part
+        filled, part = estimate(log_base, self.start, self.instances), self.part
         if part is not None:
             part = part_of(filled, part.layout, part.picks, part.of_rule)
         return replace(self, instances=filled, part=part)
@@ -222,10 +227,10 @@ def prepare(
 
 
 def choose_kappa(instances: Instances, start: Floats) -> float | None:
-    """How far predictions may reduce the noise of a certificate on logs; None for full outcomes.
+    """How far predictions may reduce the noise of a watch on logs; None for full outcomes.
 
-    A certificate trusts them up to ``kappa * propensity``: enough for nearly all items, and the
-    less the smaller its declared range.
+    It trusts them up to ``kappa * propensity``: enough for nearly all items, and the less the
+    smaller its declared range.
     """
     if instances.propensity is None:
         return None

@@ -26,6 +26,7 @@ from outrule.data.segments import Segmentation
 from outrule.data.sketch import Seen
 from outrule.errors import DataError, refuse_argument
 from outrule.model.features import check_features
+from outrule.model.log_bases import Coefficients
 from outrule.model.settings import OWNER, Settings
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
@@ -54,7 +55,8 @@ class Model:
     weight_seen: float
     fingerprints: tuple[str, ...]  # of the training data
     seen: Seen | None  # by which their instances are recognised; None in files of older versions
-    kappa: float | None = None  # of logged feedback: see proof/logged.py
+    kappa: float | None = None  # of logged feedback: see watching/claims.py
+    log_base: Coefficients | None = None  # of logged feedback: see model/log_bases.py
     segmentation: Segmentation | None = None
 
     @property

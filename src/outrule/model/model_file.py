@@ -23,6 +23,7 @@ from outrule.data.origin import ColumnNames
 from outrule.data.segments import Segment, Segmentation, Segments
 from outrule.data.sketch import CAPACITY, Sketch
 from outrule.model.documents import LARGEST_SHOWN, STRICT
+from outrule.model.log_bases import Coefficients
 
 FORMAT = 1
 MOST_MEMBERS = 1 << 10
@@ -206,6 +207,7 @@ class ModelFile(BaseModel):
     training_data: tuple[str, ...]
     seen: tuple[SketchFile, SketchFile, SketchFile | None, SketchFile | None] | None = None
     kappa: Annotated[float, Field(ge=0, le=MOST_KAPPA)] | None = None
+    log_base: Coefficients | None = None
     segments: SegmentsFile | None = None
 
     @model_validator(mode="after")
@@ -223,6 +225,7 @@ class ModelFile(BaseModel):
             "columns": self.columns is None
             or (self.n_items is None and self.has_start == (self.columns.start is not None)),
             "isotonic": self._are_item_curves(self.isotonic),
+            "log_base": _are_shown(self.log_base or ()),
             "members": bool(self.members) == is_cross_fit
             and all(self._is_member(member, n_tests) for member in self.members),
         }

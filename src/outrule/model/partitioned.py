@@ -39,6 +39,7 @@ from outrule.model.fitting import (
     prepare,
     tolerate,
 )
+from outrule.model.log_bases import fit_base
 from outrule.model.model import Model
 from outrule.model.recipes import (
     PER_INSTANCE,
@@ -96,7 +97,12 @@ def fit_surveyed(
         frozen = settings.problem.lay(sample).per_item.get("frozen")
         ready = replace(ready, start=settings.start.cross_fit(sample, generator, frozen))
     ready = replace(ready, part=None)  # large, and not needed any more
-    blank = replace(blank, members=ready.members, kappa=choose_kappa(sample, ready.start))
+    blank = replace(
+        blank,
+        members=ready.members,
+        kappa=choose_kappa(sample, ready.start),
+        log_base=fit_base(sample, ready.start),
+    )
     recipes = list(recipes_of(found, ready, settings.rivals, cut))
     every, areas = Area(found.n, found.total_weight), None if cut is None else cut.areas
     common, memory = Common(blank, ready.tests, every, areas), _Memory(found)

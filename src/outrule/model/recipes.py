@@ -17,6 +17,7 @@ from outrule.calibration.rivals import ISOTONIC
 from outrule.data.instances import Instances
 from outrule.model.cutting import NO_CELL, Area, CutFiles
 from outrule.model.fitting import Ready
+from outrule.model.log_bases import estimate
 from outrule.model.model import Model
 from outrule.model.surveying import Reader, Survey
 from outrule.problems.contract import Layout, Problem
@@ -93,7 +94,11 @@ class Recipe:
         model, tests = common.blank, common.tests
         start, rival = self.starts(model, instances)
         carrier = instances if rival is None else replace(instances, start=rival)
-        filled, problem, pieces = carrier.filled(start), model.problem, list[Piece]()
+        filled, problem, pieces = (
+            estimate(model.log_base, start, carrier),
+            model.problem,
+            list[Piece](),
+        )
         size = piece_size(len(instances.prediction) / len(instances), len(tests), model.k)
         for number, (first, last) in enumerate(threads.spans(size, len(instances))):
             some = carrier.slice(first, last)

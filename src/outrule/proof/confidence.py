@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.errors import DataError
-from outrule.kernels.betting import CAP, evidence, lower_bound, stakes
+from outrule.kernels.betting import CAP, evidence, lower_bound, stakes, stakes_on_kinds
 from outrule.types import Booleans, Floats, Integers
+
+LEAST_ROOM = 1e-12  # of a bet that cannot lose
 
 
 class Estimate(NamedTuple):
@@ -48,6 +51,19 @@ class Sides(NamedTuple):
 
     def take(self, rows: Integers) -> Sides:
         return Sides(*(side[rows] for side in self))
+
+
+class Estimates(NamedTuple):
+    """Several kinds of estimates of the same value per instance, and the range of each.
+
+    The wider the range of a kind, the less noisy it is; the last one has the widest.
+    """
+
+    kinds: tuple[Sides, ...]
+    ends: tuple[Range, ...]
+
+    def take(self, rows: Integers) -> Estimates:
+        return Estimates(tuple(kind.take(rows) for kind in self.kinds), self.ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,22 +131,56 @@ class Observations:
     def mean(self, values: Floats) -> float:
         return float(self.of(values).sum() / self.total.sum())
 
-    def bets(self, values: Floats | Sides, ends: Range) -> Bets:
+    def bets(self, values: Floats | Estimates, ends: Range) -> Bets:
         """What is needed for bounds of the mean of a value per instance, whose range is known.
 
-        Of estimates, bounds from below bet on ``low``, those from above on ``high``.
+        Estimates have ranges of their own; bounds from below bet on ``low``, those from above on
+        ``high``.
         """
+        if isinstance(values, Estimates):
+            return self._bets_on_estimates(values)
         weight, unit = self.total / self.largest, ends.width * self.largest
-        if not isinstance(values, Sides):
-            value = np.clip(self.of(values - ends.low) / unit, 0.0, weight)
-            stake = stakes(value, weight, self.planned)
-            rest = weight - value
-            return Bets(self.of(values), self.total, value, rest, weight, stake, stake, ends)
-        value = np.maximum(self.of(values.low - ends.low) / unit, 0.0)
-        rest = np.maximum(self.of(ends.high - values.high) / unit, 0.0)
-        stake, rest_stake = (stakes(side, weight, self.planned) for side in (value, rest))
-        sums = self.of(values.middle)
-        return Bets(sums, self.total, value, rest, weight, stake, rest_stake, ends)
+        value = np.clip(self.of(values - ends.low) / unit, 0.0, weight)
+        stake = stakes(value, weight, self.planned)
+        one, least = np.zeros(self.n, dtype=np.int8), np.zeros(1)
+        sides = (
+            OneSide(value, weight, stake, one, least),
+            OneSide(weight - value, weight, stake, one, least),
+        )
+        return Bets(self.of(values), self.total, *sides, ends)
+
+    def _bets_on_estimates(self, values: Estimates) -> Bets:
+        ends = values.ends[-1]
+        unit = ends.width * self.largest
+        lows = [self.of(kind.low - ends.low) / unit for kind in values.kinds]
+        highs = [self.of(ends.high - kind.high) / unit for kind in values.kinds]
+        below, above = (
+            self._on_kinds(np.maximum(rows, 0.0), np.array(least) / ends.width)
+            for rows, least in (
+                (lows, [one.low - ends.low for one in values.ends]),
+                (highs, [ends.high - one.high for one in values.ends]),
+            )
+        )
+        return Bets(self.of(values.kinds[-1].middle), self.total, below, above, ends)
+
+    def _on_kinds(self, rows: Floats, least: Floats) -> OneSide:
+        weight = self.total / self.largest
+        kind, stake = stakes_on_kinds(rows, weight, self.planned, least)
+        return OneSide(rows[kind, np.arange(self.n)], weight, stake, kind, least)
+
+
+class OneSide(NamedTuple):
+    """Observations as the bets from one end of the range take them: see kernels/betting.py."""
+
+    value: Floats  # at least 0
+    weight: Floats  # from 0 to 1
+    stake: Floats
+    kind: NDArray[np.int8]
+    least: Floats
+
+    def room(self, s: float) -> float:
+        """How far below s a value can be, of the kind that bets end with and would go on with."""
+        return max(s - float(self.least[self.kind[-1]]), LEAST_ROOM)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +189,8 @@ class Bets:
 
     sums: Floats  # D
     total: Floats  # W
-    value: Floats  # D as the bets take it: from 0 to ``weight``
-    rest: Floats  # the same from the other end, for bounds from above
-    weight: Floats  # W as the bets take it: from 0 to 1
-    stake: Floats
-    rest_stake: Floats
+    below: OneSide  # for bounds from below
+    above: OneSide  # the same from the other end
     ends: Range
 
     @property
@@ -152,12 +199,12 @@ class Bets:
 
     def lower(self, delta: float) -> float:
         """A lower bound that holds with probability 1 - delta."""
-        found = lower_bound(self.value, self.weight, self.stake, -math.log(delta))
+        found = lower_bound(*self.below, -math.log(delta))
         return self.ends.low + self.ends.width * found
 
     def upper(self, delta: float) -> float:
         """An upper bound that holds with probability 1 - delta."""
-        found = lower_bound(self.rest, self.weight, self.rest_stake, -math.log(delta))
+        found = lower_bound(*self.above, -math.log(delta))
         return self.ends.high - self.ends.width * found
 
     def interval(self, delta: float) -> Estimate:
@@ -167,13 +214,12 @@ class Bets:
     def evidence_below(self, level: float, delta: float) -> float:
         """The e-value against "the mean is at least ``level``", stopped at 1 / delta."""
         s = min(max((self.ends.high - level) / self.ends.width, 0.0), 1.0)
-        log_level = -math.log(delta)
-        return math.exp(evidence(self.rest, self.weight, self.rest_stake, s, log_level))
+        return math.exp(evidence(*self.above, s, -math.log(delta)))
 
     def evidence_above(self, level: float, delta: float) -> float:
         """The e-value against "the mean is at most ``level``", stopped at 1 / delta."""
         s = min(max((level - self.ends.low) / self.ends.width, 0.0), 1.0)
-        return math.exp(evidence(self.value, self.weight, self.stake, s, -math.log(delta)))
+        return math.exp(evidence(*self.below, s, -math.log(delta)))
 
     def approximate(self, delta: float, ends: Range | None = None) -> Estimate:
         """The cluster-robust interval, within ``ends``: see ``student``."""
@@ -184,14 +230,16 @@ class Bets:
 
         At the mean and the variance seen; None where no number is enough.
         """
-        value, weight, s = self.value, self.weight, (level - self.ends.low) / self.ends.width
-        if (value - s * weight).sum() < 0:
-            value, s = self.rest, 1 - s
+        side, s = self.below, (level - self.ends.low) / self.ends.width
+        if (side.value - s * side.weight).sum() < 0:
+            side, s = self.above, 1 - s
+        value, weight = side.value, side.weight
         if not 0 < s < 1 or len(value) < 2:
             return None
         gain = float((value - s * weight).mean())
         ratio = value.sum() / weight.sum()
-        return observations_needed(gain, float(((value - ratio * weight) ** 2).mean()), s, delta)
+        variance = float(((value - ratio * weight) ** 2).mean())
+        return observations_needed(gain, variance, side.room(s), delta)
 
 
 def student(sums: Floats, total: Floats, ends: Range, delta: float) -> Estimate:

@@ -13,7 +13,7 @@ from outrule.data.segments import Segmentation
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names
 from outrule.proof.advice import RIVALS
-from outrule.proof.confidence import Estimate, Observations, Range, Sides, student
+from outrule.proof.confidence import Estimate, Estimates, Observations, Range, student
 from outrule.proof.judging import Judge, Versus
 from outrule.proof.logged import sizes_of, support_of
 from outrule.proof.numbers import Numbers
@@ -68,25 +68,23 @@ class Evaluation:
         if not model.problem.exactly_one:
             self.ends = Range(k * min(low, 0.0), k * max(high, 0.0))
         apart = Range(-self.ends.width, self.ends.width)
-        bet_apart = apart if self.log is None else self.log.apart
         self.margin = float(model.margin)
         self.delta = 1.0 - confidence
         # Any rival can fail it, on the whole or in a segment.
         shared = self.delta / ((len(model.rules) + 2) * (1 + (len(found) if found else 0)))
         levels = (self.margin, self.delta, shared)
-        self.whole = Judge(self.observations, apart, bet_apart, *levels)
+        self.whole = Judge(self.observations, apart, *levels)
         self.segments = segment_judges(found, instances, self.whole, max_weight, earlier)
 
     def value(self, picks: Any) -> Intervals:
         """Valid and approximate intervals of the value of decisions."""
-        worth: Floats | Sides = self.total("outcome", picks)
-        ends = self.ends
+        worth: Floats | Estimates = self.total("outcome", picks)
         if self.log is not None:
-            worth, ends = self.log.worth(picks), self.log.ends
-        bets = self.observations.bets(worth, ends)
+            worth = self.log.worth(picks)
+        bets = self.observations.bets(worth, self.ends)
         return bets.interval(self.delta / 2), bets.approximate(self.delta, self.ends)
 
-    def gain(self, picks: Any) -> Floats | Sides:
+    def gain(self, picks: Any) -> Floats | Estimates:
         """How much more our decisions are worth than these, per instance."""
         if self.log is None:
             return self.ours - self.total("outcome", picks)
@@ -226,7 +224,7 @@ class Evaluation:
             found["oracle"] = self.value(self.numbers.oracle())
         near = min(every, key=lambda row: row.result.difference.mean)
         lowest = min(row.approximate.lower for row in every)
-        gain = self.observations.bets(self.gain(self.plain), self.whole.bet_apart)
+        gain = self.observations.bets(self.gain(self.plain), self.whole.apart)
         return {
             "gap": near.result.difference.mean,
             "improvement": gain.interval(self.delta / 2),

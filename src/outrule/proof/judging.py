@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from outrule.proof.confidence import Bets, Estimate, Observations, Range, Sides
+from outrule.proof.confidence import Bets, Estimate, Estimates, Observations, Range
 from outrule.proof.statement import RivalResult, Support, Verdict, weakest
 from outrule.types import Floats
 
@@ -32,18 +32,19 @@ class Judge:
 
     observations: Observations
     apart: Range  # of a difference
-    bet_apart: Range  # of its estimates, which is wider where only some outcomes are known
     margin: float
     delta: float
     shared: float  # delta divided by how many rivals and segments can fail
     n_segments: int = 0  # how many are judged beside it; 0 on the whole
 
-    def versus(self, name: str, theirs: Floats, gain: Floats | Sides, tolerated: float) -> Versus:
+    def versus(
+        self, name: str, theirs: Floats, gain: Floats | Estimates, tolerated: float
+    ) -> Versus:
         """Judge a rival; it makes the verdict fail if it is better by more than ``tolerated``.
 
         ``theirs`` is its value per instance, and ``gain`` how much more ours is.
         """
-        bets = self.observations.bets(gain, self.bet_apart)
+        bets = self.observations.bets(gain, self.apart)
         difference, lower = bets.interval(self.shared), bets.lower(self.delta)
         near = bets.approximate(self.delta, self.apart)
         evidence = bets.evidence_below(-tolerated, self.shared)

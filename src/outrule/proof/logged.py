@@ -9,73 +9,118 @@ other way round; nothing is clipped (Karampatziakis et al. 2021; Waudby-Smith et
 that the log could never show have propensity 0, and by the same formulas their worst outcome.
 
 The range must be known before the data: with a range that depends on the instance, and a stake
-that depends on it, the bets would not be fair for the mean over instances.
+that depends on it, the bets would not be fair for the mean over instances. A small kappa has a
+small range and a large one little noise. What is better depends on how often two decisions differ
+and on how much data there are, so there are estimates of several kappas, and each bet is on that
+which would have been best for the observations before it. For each kappa bases are the calibrated
+predictions, or what a model that was fitted on a log expects where the propensity is known.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from outrule.data.instances import Instances
+from outrule.model.log_bases import Coefficients, expected
 from outrule.model.model import Model
-from outrule.proof.confidence import Observations, Range, Sides
+from outrule.proof.confidence import Estimates, Observations, Range, Sides
 from outrule.proof.statement import Support
 from outrule.types import Booleans, Floats, Integers
 
-KAPPA = 4.0  # where the model was fitted on all outcomes
+KAPPAS = (0.0, 2.0, 8.0, 32.0)  # of the kinds of estimates that a certificate bets on
+KAPPA = 4.0  # of a watch, where the model was fitted on all outcomes
 NAMED = 3  # items that a message names
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How far bases may be from an end of the range, and what the estimates are bounded by."""
+
+    kappa: float
+    learned: bool  # bases take notice of propensities: see model/log_bases.py
+    ends: Range  # the value of a decision: ``low`` is never below, and ``high`` never above
+
+    @property
+    def apart(self) -> Range:
+        """The same for the difference of two decisions."""
+        return Range(-self.ends.width, self.ends.width)
 
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Estimates of every outcome: bounded below, as exact as can be, and bounded above."""
+    """Estimates of what decisions were worth: bounded below, as exact as can be, bounded above."""
 
     instances: Instances
-    ends: Range  # the value of a decision: ``low`` is never below, and ``high`` never above
-    apart: Range  # the same for the difference of two decisions
-    low: Floats
-    middle: Floats
-    high: Floats
+    after: Floats  # calibrated predictions
+    kinds: tuple[Kind, ...]
+    learned: Coefficients | None = None
 
     @classmethod
-    def of(cls, model: Model, instances: Instances, k: int, after: Floats) -> Log | None:
-        """None where all outcomes are known. ``after`` are the calibrated predictions.
+    def of(
+        cls,
+        model: Model,
+        instances: Instances,
+        k: int,
+        after: Floats,
+        *,
+        unknown: bool | None = None,
+    ) -> Log | None:
+        """None where all outcomes are known. ``k`` is the size of the largest decision.
 
-        ``k`` is the size of the largest decision.
+        Bases are at the ends of the range where some propensities are unknown: a base must be the
+        same whether or not the outcome is observed. ``unknown`` says so of all the data, where
+        these are a part of them.
         """
         if instances.propensity is None:
             return None
-        return cls.within(model, instances, k, after, kappa_of(model, instances))
+        if unknown is None:
+            unknown = bool(np.isnan(instances.propensity).any())
+        kinds = [kind_of(model, instances, k, KAPPAS[0])]
+        if not unknown:
+            ways = (False,) if model.log_base is None else (False, True)
+            pairs = product(KAPPAS[1:], ways)
+            kinds += [kind_of(model, instances, k, kappa, learned=way) for kappa, way in pairs]
+        return cls(instances, after, tuple(kinds), model.log_base)
 
-    @classmethod
-    def within(cls, model: Model, instances: Instances, k: int, after: Floats, kappa: float) -> Log:
-        """The same with the range of some ``kappa``, which the bases of these data may not need."""
-        (low, high), q = instances.value_range, instances.propensity
-        assert q is not None
-        room = min(kappa, kappa_of(model, instances)) * np.nan_to_num(q) * (high - low)
-        below, above = np.minimum(after, low + room), np.maximum(after, high - room)
-        columns = (instances.filled(base).require_outcome("") for base in (below, after, above))
-        slack = kappa * (high - low)
-        ends = low - slack, high + slack
-        if not model.problem.exactly_one:
-            k = max(k, model.k)
-            ends = k * min(ends[0], 0.0), k * max(ends[1], 0.0)
-        width = ends[1] - ends[0]
-        return cls(instances, Range(*ends), Range(-width, width), *columns)
+    @property
+    def widest(self) -> Range:
+        """Of differences."""
+        return self.kinds[-1].apart
 
-    def difference(self, ours: Booleans, theirs: Booleans) -> Sides:
+    def difference(self, ours: Booleans, theirs: Booleans) -> Estimates:
         """How much more our decisions are worth; items of both cancel."""
-        more, less = self.worth(ours & ~theirs), self.worth(theirs & ~ours)
-        return Sides(more.low - less.high, more.middle - less.middle, more.high - less.low)
+        return self._estimates(ours & ~theirs, theirs & ~ours, [one.apart for one in self.kinds])
 
-    def worth(self, marks: Booleans) -> Sides:
+    def worth(self, marks: Booleans) -> Estimates:
         """The value of decisions."""
-        return Sides(*(self._total(one, marks) for one in (self.low, self.middle, self.high)))
+        return self._estimates(marks, np.zeros_like(marks), [one.ends for one in self.kinds])
 
-    def _total(self, column: Floats, marks: Booleans) -> Floats:
-        return np.asarray(np.add.reduceat(column * marks, self.instances.offsets[:-1]))
+    def _estimates(self, more: Booleans, less: Booleans, ends: list[Range]) -> Estimates:
+        """What the first items are worth minus what the second ones are."""
+        plus, minus = (self._marked(np.flatnonzero(marks)) for marks in (more, less))
+        middle = plus.total(plus.after) - minus.total(minus.after)
+        kinds = []
+        for one in self.kinds:
+            low = plus.total(plus.below(one)) - minus.total(minus.above(one))
+            high = plus.total(plus.above(one)) - minus.total(minus.below(one))
+            kinds.append(Sides(low, middle, high))
+        return Estimates(tuple(kinds), tuple(ends))
+
+    def _marked(self, items: Integers) -> _Items:
+        data = self.instances
+        assert data.outcome is not None
+        assert data.propensity is not None
+        assert data.upweight is not None
+        y, q, u, after = (
+            column[items] for column in (data.outcome, data.propensity, data.upweight, self.after)
+        )
+        learned = after
+        if self.learned is not None:
+            learned = expected(self.learned, after, q, data.value_range)
+        return _Items(data.instance[items], len(data), data.value_range, y, q, u, after, learned)
 
     def squares(self, prediction: Floats) -> Floats:
         """An unbiased estimate of every squared error, flat."""
@@ -85,6 +130,9 @@ class Log:
         residual = np.where(self.instances.observed, outcome - prediction, 0.0)
         return np.asarray(upweight * residual**2)
 
+    def _total(self, column: Floats) -> Floats:
+        return np.asarray(np.add.reduceat(column, self.instances.offsets[:-1]))
+
     def sizes(self, ours: Booleans, observations: Observations) -> dict[str, float]:
         """The effective sample size for our decisions, and the share of the largest weight."""
         return sizes_of(self.weights(ours), observations)
@@ -93,7 +141,7 @@ class Log:
         """How many items the observed ones of our decisions stand for, per instance."""
         upweight = self.instances.upweight
         assert upweight is not None
-        return self._total(upweight, ours)
+        return self._total(upweight * ours)
 
     def support(
         self, rival: str, ours: Booleans, theirs: Booleans, observations: Observations
@@ -109,7 +157,7 @@ class Log:
         counts = np.zeros(0, dtype=np.int64)
         if instances.item is not None and instances.names_of_items is not None:
             counts = np.bincount(instances.item[never], minlength=len(instances.names_of_items))
-        return self._total(np.ones(len(never)), never), counts
+        return self._total(never * 1.0), counts
 
 
 def sizes_of(weights: Floats, observations: Observations) -> dict[str, float]:
@@ -132,16 +180,55 @@ def support_of(
     return Support(rival, share, share * (high - low), most)
 
 
+@dataclass(frozen=True, eq=False)
+class _Items:
+    """Items of a log, and what is known of each."""
+
+    instance: Integers
+    n: int  # instances
+    value_range: tuple[float, float]
+    outcome: Floats
+    propensity: Floats
+    upweight: Floats
+    after: Floats
+    learned: Floats
+
+    def below(self, kind: Kind) -> Floats:
+        """Bases whose estimates are bounded below."""
+        free = self.learned if kind.learned else self.after
+        return np.minimum(free, self.value_range[0] + self._room(kind.kappa))
+
+    def above(self, kind: Kind) -> Floats:
+        """Bases whose estimates are bounded above."""
+        free = self.learned if kind.learned else self.after
+        return np.maximum(free, self.value_range[1] - self._room(kind.kappa))
+
+    def _room(self, kappa: float) -> Floats:
+        low, high = self.value_range
+        return kappa * (high - low) * np.nan_to_num(self.propensity)
+
+    def total(self, base: Floats) -> Floats:
+        """The estimates by these bases, summed over each instance, shape (n,)."""
+        residual = np.where(self.upweight > 0, self.outcome - base, 0.0)
+        estimate = base + self.upweight * residual
+        return np.asarray(np.bincount(self.instance, estimate, self.n), dtype=np.float64)
+
+
+def kind_of(
+    model: Model, instances: Instances, k: int, kappa: float, *, learned: bool = False
+) -> Kind:
+    """The estimates of some kappa; ``k`` is the size of the largest decision."""
+    low, high = instances.value_range
+    slack = kappa * (high - low)
+    ends = Range(low - slack, high + slack)
+    if not model.problem.exactly_one:
+        k = max(k, model.k)
+        ends = Range(k * min(ends.low, 0.0), k * max(ends.high, 0.0))
+    return Kind(kappa, learned, ends)
+
+
 def kappa_of(model: Model, instances: Instances) -> float:
-    """How far bases may be from the ends of the range, in propensities."""
-    return kappa_for(model, unknown=bool(np.isnan(instances.propensity).any()))  # type: ignore[arg-type] # there are some
-
-
-def kappa_for(model: Model, *, unknown: bool) -> float:
-    """The same: none at all where some propensities are unknown.
-
-    For a base must be the same whether or not the outcome is observed.
-    """
-    if unknown:
+    """The kappa of a watch; 0 where some propensities are unknown."""
+    if np.isnan(instances.propensity).any():  # type: ignore[arg-type] # there are some
         return 0.0
     return KAPPA if model.kappa is None else model.kappa

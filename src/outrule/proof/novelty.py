@@ -229,10 +229,14 @@ def find_groups(instances: Instances, difference: Floats) -> Groups:
 
 
 def is_group(name: str, groups: int, n: int, between: float, within: float, squares: float) -> bool:
-    """By its name, or because differences are alike in a group: an analysis of their variance."""
-    if named_like_a_group(name):
+    """By its name, or because differences are alike in a group: an analysis of their variance.
+
+    Few values need both: a part of the day is no group of instances, and a day of the week seldom.
+    """
+    named, many = named_like_a_group(name), groups >= MANY_GROUPS
+    if named and many:
         return True
-    if groups < MANY_GROUPS or between <= 1e-9 * squares:  # all are equal but for rounding
+    if not (named or many) or between <= 1e-9 * squares:  # all are equal but for rounding
         return False
     ratio = between / (groups - 1) / (max(within, 1e-9 * squares) / (n - groups))
     return ratio > MUCH_ALIKE * (1 + 4 * math.sqrt(2 / (groups - 1)))

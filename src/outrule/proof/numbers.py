@@ -10,7 +10,7 @@ import numpy as np
 from outrule.data.instances import Instances
 from outrule.model.model import Model
 from outrule.problems.contract import Layout
-from outrule.proof.confidence import Range, Sides
+from outrule.proof.confidence import Estimates
 from outrule.proof.logged import Log
 from outrule.rules.decisions import decide_all, expand
 from outrule.types import Floats, Integers, Picks
@@ -18,15 +18,11 @@ from outrule.types import Floats, Integers, Picks
 COLUMNS = ("outcome", "before", "after", "residual before", "residual after")
 
 
-class Estimates(Protocol):
-    """What a log with propensities says of decisions: see :class:`Log`."""
+class LogNumbers(Protocol):
+    """What a log with propensities says of decisions: see ``Log``."""
 
-    @property
-    def ends(self) -> Range: ...
-    @property
-    def apart(self) -> Range: ...
-    def worth(self, picks: Any) -> Sides: ...
-    def gain(self, picks: Any) -> Sides: ...
+    def worth(self, picks: Any) -> Estimates: ...
+    def gain(self, picks: Any) -> Estimates: ...
     def never(self, picks: Any) -> tuple[Floats, Integers]: ...
     def weights(self) -> Floats: ...
 
@@ -40,7 +36,7 @@ class Numbers(Protocol):
     k: int
 
     @property
-    def estimates(self) -> Estimates | None: ...
+    def estimates(self) -> LogNumbers | None: ...
     @property
     def fingerprint(self) -> str: ...
     def oracle(self) -> Any: ...
@@ -53,14 +49,13 @@ class InLog:
     """What a log says of our decisions and of others, which are picks."""
 
     def __init__(self, log: Log, calibrated: Picks):
-        self.log, self.ends, self.apart = log, log.ends, log.apart
-        self.ours = log.instances.mark(calibrated)
+        self.log, self.ours = log, log.instances.mark(calibrated)
 
-    def worth(self, picks: Picks) -> Sides:
+    def worth(self, picks: Picks) -> Estimates:
         """The value of decisions."""
         return self.log.worth(self.log.instances.mark(picks))
 
-    def gain(self, picks: Picks) -> Sides:
+    def gain(self, picks: Picks) -> Estimates:
         """How much more our decisions are worth."""
         return self.log.difference(self.ours, self.log.instances.mark(picks))
 
@@ -81,16 +76,14 @@ class InMemory:
         model: Model,
         instances: Instances,
         layout: Layout | None = None,
-        kappa: float | None = None,
+        *,
+        unknown: bool | None = None,
     ):
         self.model, self.instances, self.problem = model, instances, model.problem
         self.layout = layout or model.problem.lay(instances)
         self.k, before = self.layout.k, instances.prediction
         after = model.predict(instances)
-        if kappa is None:
-            self.log = Log.of(model, instances, self.k, after)
-        else:  # that of all the data, of which these are a part
-            self.log = Log.within(model, instances, self.k, after, kappa)
+        self.log = Log.of(model, instances, self.k, after, unknown=unknown)
         self.outcome = instances.filled(after).require_outcome("certify")
         columns = (self.outcome, before, after, self.outcome - before, self.outcome - after)
         self.columns = dict(zip(COLUMNS, columns, strict=True))

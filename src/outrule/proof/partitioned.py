@@ -23,10 +23,10 @@ from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, unseen_words
 from outrule.model.surveying import Survey, survey
 from outrule.problems.offers import count_without, few_choices_in, no_choices
-from outrule.proof.confidence import Range, Sides
+from outrule.proof.confidence import Estimates, Range, Sides
 from outrule.proof.continuation import looks_before
 from outrule.proof.evaluation import Evaluation
-from outrule.proof.logged import kappa_for
+from outrule.proof.logged import Kind
 from outrule.proof.novelty import compare_with, find_groups, notes_of
 from outrule.proof.numbers import InLog, InMemory
 from outrule.proof.segment_verdicts import cut_held_out
@@ -36,7 +36,7 @@ from outrule.threads import spans
 from outrule.types import Floats, Integers, Picks
 
 PER_RULE, OTHERS = 24, 80  # bytes per instance
-LOG_PER_RULE, LOG_OTHERS = 32, 168  # and more of a log
+LOG_PER_RULE, LOG_OTHERS = 128, 640  # and more of a log, of seven kinds of estimates
 OF_RULES = ("outcome", "residual before", "residual after")
 PLAIN, CALIBRATED, ISOTONIC, ORACLE = -1, -2, -3, -4  # numbers of decisions; rules count from 0
 
@@ -66,7 +66,7 @@ class OnDisk:
         """The numbers of the next file."""
         model, log = numbers.model, numbers.estimates
         if log is not None and self.estimates is None:
-            self.estimates = LogOnDisk(self, log.ends, log.apart, model.best_rule)
+            self.estimates = LogOnDisk(self, log.log.kinds, model.best_rule)
         for first, last in spans(RULES, len(model.rules)):
             decisions = numbers.decisions(first, last)
             for number in range(last - first):
@@ -100,8 +100,8 @@ class OnDisk:
 class LogOnDisk:
     """What a log says of the decisions on all instances: see :class:`InLog`."""
 
-    def __init__(self, numbers: OnDisk, ends: Range, apart: Range, best_rule: int) -> None:
-        self.numbers, self.ends, self.apart, self.best_rule = numbers, ends, apart, best_rule
+    def __init__(self, numbers: OnDisk, kinds: tuple[Kind, ...], best_rule: int) -> None:
+        self.numbers, self.kinds, self.best_rule = numbers, kinds, best_rule
         self.counts: dict[int, Integers] = {}  # how often an item could never be shown
 
     def add(self, log: InLog, name: int, picks: Picks) -> None:
@@ -115,11 +115,11 @@ class LogOnDisk:
         self.numbers.write(f"never {name}", never)
         self.counts[name] = self.counts.get(name, 0) + counts
 
-    def worth(self, name: int) -> Sides:
-        return self._read(f"worth {name}")
+    def worth(self, name: int) -> Estimates:
+        return self._read(f"worth {name}", tuple(kind.ends for kind in self.kinds))
 
-    def gain(self, name: int) -> Sides:
-        return self._read(f"gain {name}")
+    def gain(self, name: int) -> Estimates:
+        return self._read(f"gain {name}", tuple(kind.apart for kind in self.kinds))
 
     def never(self, name: int) -> tuple[Floats, Integers]:
         return self.numbers.read(f"never {name}"), self.counts[name]
@@ -127,12 +127,19 @@ class LogOnDisk:
     def weights(self) -> Floats:
         return self.numbers.read("weights")
 
-    def _write(self, name: str, values: Sides) -> None:
-        for side, one in zip(Sides._fields, values, strict=True):
-            self.numbers.write(f"{name} {side}", one)
+    def _write(self, name: str, values: Estimates) -> None:
+        self.numbers.write(f"{name} middle", values.kinds[0].middle)  # the same for all
+        for number, kind in enumerate(values.kinds):
+            self.numbers.write(f"{name} low {number}", kind.low)
+            self.numbers.write(f"{name} high {number}", kind.high)
 
-    def _read(self, name: str) -> Sides:
-        return Sides(*(self.numbers.read(f"{name} {side}") for side in Sides._fields))
+    def _read(self, name: str, ends: tuple[Range, ...]) -> Estimates:
+        read, middle = self.numbers.read, self.numbers.read(f"{name} middle")
+        kinds = (
+            Sides(read(f"{name} low {number}"), middle, read(f"{name} high {number}"))
+            for number in range(len(ends))
+        )
+        return Estimates(tuple(kinds), ends)
 
 
 def refuse_options(**options: Any) -> None:
@@ -222,9 +229,6 @@ class _Held:
     def __init__(self, model: Model, found: Survey, numbers: OnDisk, by: Segments | None) -> None:
         self.model, self.found, self.numbers, self.by = model, found, numbers, by
         self.digest = _digest(found)
-        self.kappa: float | None = None  # of full outcomes
-        if found.data.columns.propensity is not None:
-            self.kappa = kappa_for(model, unknown=found.unknown)
         self.hashed: list[Sequence[Hashes | None]] = []
         self.rows: list[pl.DataFrame] = []
         self.constant: set[str] | None = None  # columns with one value per instance
@@ -239,7 +243,7 @@ class _Held:
             layout = replace(model.problem.lay(instances), k=found.k)
             for columns in () if self.by is None else self.by.by:
                 values_of(instances, columns)  # they must be the same for all items of an instance
-            self.numbers.add(InMemory(model, instances, layout, self.kappa))
+            self.numbers.add(InMemory(model, instances, layout, unknown=found.unknown))
         self.unseen |= dict.fromkeys(model.unseen_items(instances))
         self.without += count_without(model.problem, instances)
         _add(self.digest, found, instances)

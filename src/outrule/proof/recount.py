@@ -17,7 +17,15 @@ import numpy as np
 from outrule.data.instances import Instances
 from outrule.model.model import Model
 from outrule.proof.confidence import Estimate
-from outrule.proof.recount_bets import Game, Observed, Sums, hashed, ranks, unit_of_rounding
+from outrule.proof.recount_bets import (
+    Game,
+    Observed,
+    Ranges,
+    Sums,
+    hashed,
+    ranks,
+    unit_of_rounding,
+)
 from outrule.proof.statement import Certificate, RivalResult, Support
 from outrule.types import Booleans, Floats, Integers
 
@@ -37,7 +45,7 @@ class Recount:
         self.logged = instances.propensity is not None
         self.delta, self.shares = 1 - certificate.confidence, shares
         self._set_ranges(model, instances)
-        self.columns = Sums(*self._estimates(after))
+        self.columns = self._estimates(model, after)
         self.outcome = self.columns.middle
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
         looks = [look.n_instances for look in certificate.earlier]
@@ -79,30 +87,42 @@ class Recount:
         """Of values and differences; those of the bets are wider where outcomes are estimates."""
         low, high = instances.value_range
         self.unit, self.span = unit_of_rounding(low, high), high - low
-        self.margin, self.kappa = float(model.epsilon), 0.0
+        self.margin, self.base = float(model.epsilon), 0.0
+        kinds = [(0.0, False)]
         if self.logged and not np.isnan(instances.propensity).any():  # type: ignore[arg-type]
-            self.kappa = 4.0 if model.kappa is None else model.kappa
-        slack = self.kappa * self.span
-        self.base, self.ends = low, (0.0, self.span)
-        self.bet_ends = (-slack, self.span + slack)
-        if not model.problem.exactly_one:
+            for kappa in (2.0, 8.0, 32.0):
+                kinds += [(kappa, False)] + [(kappa, True)] * (model.log_base is not None)
+        self.kinds, slacks = kinds, [kappa * self.span for kappa, _ in kinds]
+        if model.problem.exactly_one:
+            self.base = low
+            self.bet_ends = [(-slack, self.span + slack) for slack in slacks]
+        else:
             k = max(model.k, model.problem.lay(instances).k)
-            self.base, self.ends = 0.0, (k * min(low, 0.0), k * max(high, 0.0))
-            self.bet_ends = (k * min(low - slack, 0.0), k * max(high + slack, 0.0))
-        one, other = self.ends[1] - self.ends[0], self.bet_ends[1] - self.bet_ends[0]
-        self.apart, self.bet_apart = (-one, one), (-other, other)
+            self.bet_ends = [(k * min(low - s, 0.0), k * max(high + s, 0.0)) for s in slacks]
+        self.bet_apart = [(before - last, last - before) for before, last in self.bet_ends]
+        self.ends, self.apart = self.bet_ends[0], self.bet_apart[0]
 
-    def _estimates(self, after: Floats) -> list[Floats]:
-        """Base plus outcome minus base over propensity, for three bases; or the outcomes."""
+    def _estimates(self, model: Model, after: Floats) -> Sums:
+        """Base plus outcome minus base over propensity, for many bases; or the outcomes."""
         y, q = self.instances.outcome, self.instances.propensity
         assert y is not None
         if q is None:
-            return [y, y, y]
+            return Sums(y[None], y, y[None])
         low, high = self.instances.value_range
-        seen = y == y
-        near = self.kappa * self.span * np.where(q > 0, q, 0.0)
-        bases = np.minimum(after, near + low), after, np.maximum(after, high - near)
-        return [np.where(seen, base + (y - base) / np.where(seen, q, 1), base) for base in bases]
+        seen, known = y == y, np.where(q > 0, q, 0.0)
+        a, b, c, d = model.log_base or (0.0, 1.0, 0.0, 0.0)
+        share, log = (after - low) / self.span, np.log(np.maximum(known, 1e-9))
+        informed = low + self.span * np.clip(a + b * share + (c + d * share) * log, 0, 1)
+
+        def estimate(base: Floats) -> Floats:
+            return np.where(seen, base + (y - base) / np.where(seen, q, 1), base)
+
+        rows = []
+        for kappa, learned in self.kinds:
+            base, near = informed if learned else after, kappa * self.span * known
+            rows.append((np.minimum(base, near + low), np.maximum(base, high - near)))
+        below, above = (np.array([estimate(row[i]) for row in rows]) for i in (0, 1))
+        return Sums(below, estimate(after), above)
 
     def squared_error(self, prediction: Floats) -> float:
         y, q = self.instances.outcome, self.instances.propensity
@@ -154,7 +174,11 @@ class Recount:
 
     def value(self, marks: Booleans) -> Sums:
         """Values above ``base`` per instance."""
-        return Sums(*(self.sums((column - self.base) * marks) for column in self.columns))
+        low, middle, high = (
+            np.array([self.sums((row - self.base) * marks) for row in np.atleast_2d(column)])
+            for column in self.columns
+        )
+        return Sums(low, middle[0], high)
 
     def difference(self, ours: Booleans, theirs: Booleans) -> Sums:
         """How much more our decisions are worth: what only we take, minus what only they take."""
@@ -172,7 +196,7 @@ class Recount:
 
     def worth(self, marks: Booleans, claimed: Sequence[float]) -> list[float]:
         hint = [number - self.base for number in claimed]
-        found = self.interval(self.value(marks), *self.bet_ends, self.delta / 2, hint)
+        found = self.interval(self.value(marks), self.bet_ends, self.delta / 2, hint)
         return [self.base + number for number in found]
 
     def roughly(self, marks: Booleans) -> list[float]:
@@ -180,17 +204,16 @@ class Recount:
         return [self.base + number for number in found]
 
     def interval(
-        self, observed: Sums, low: float, high: float, delta: float, claimed: Sequence[float]
+        self, observed: Sums, ranges: Ranges, delta: float, claimed: Sequence[float]
     ) -> list[float]:
         """Mean and bounds by betting; a claimed bound is returned if it is one."""
-        lower = self.lower(observed.low, low, high, delta, claimed[1])
-        upper = -self.lower(-observed.high, -high, -low, delta, -claimed[2])
+        lower = self.lower(observed.low, ranges, delta, claimed[1])
+        other = [(-high, -low) for low, high in ranges]
+        upper = -self.lower(-observed.high, other, delta, -claimed[2])
         return [self.mean(observed.middle), lower, upper]
 
-    def lower(
-        self, observed: Floats, low: float, high: float, delta: float, claimed: float
-    ) -> float:
-        game = Game(self.stakes, observed, low, high, delta)
+    def lower(self, observed: Floats, ranges: Ranges, delta: float, claimed: float) -> float:
+        game, (low, high) = Game(self.stakes, observed, ranges, delta), ranges[-1]
         s, slack = (claimed - low) / (high - low), 0.4e-9 * self.unit / (high - low)
         below = s - slack <= 0 or game.wins(s - slack)
         if s >= -slack and below and not game.wins(max(s, 0.0) + slack):
@@ -224,9 +247,9 @@ class Recount:
         observed = self.difference(ours, theirs)
         delta, shared = self.delta, self.delta / self.shares
         stated = Estimate(math.nan, math.nan, math.nan) if claim is None else claim.difference
-        difference = self.interval(observed, *self.bet_apart, shared, stated)
+        difference = self.interval(observed, self.bet_apart, shared, stated)
         hint = math.nan if claim is None else claim.lower
-        lower = self.lower(observed.low, *self.bet_apart, delta, hint)
+        lower = self.lower(observed.low, self.bet_apart, delta, hint)
         row = self._judged(observed, lower >= -self.margin, tolerated)
         result = {
             "name": name,
@@ -249,35 +272,36 @@ class Recount:
 
         A bound above the smallest is not searched: it is infinite here.
         """
-        one = self.bet_apart[1]
+        one = self.bet_apart[-1][1]
         slack, rows, late = 0.4e-9 * self.unit / (2 * one), [], []
         for marks, most in zip(theirs, tolerated, strict=True):
             observed = self.difference(ours, marks)
-            game, lower = Game(self.stakes, observed.low, -one, one, self.delta), math.inf
+            game = Game(self.stakes, observed.low, self.bet_apart, self.delta)
+            lower = math.inf
             passes = self.margin >= one or game.wins((one - self.margin) / (2 * one))
             if claimed is None or not game.wins((claimed + one) / (2 * one) + slack):
                 hint = math.nan if claimed is None else claimed
-                lower = self.lower(observed.low, *self.bet_apart, self.delta, hint)
-            backing = Game(self.stakes, observed.low, -one, one, self.delta / n_segments)
+                lower = self.lower(observed.low, self.bet_apart, self.delta, hint)
+            backing = Game(self.stakes, observed.low, self.bet_apart, self.delta / n_segments)
             level = max(one - self.margin, 0.0) / (2 * one)
             row = self._judged(observed, passes, most, n_segments)
             rows.append({**row, "lower": lower, "backing": backing.stopped(level)})
             late.append(observed.low)
         if min(row["lower"] for row in rows) == math.inf:  # the claim is too small
             for row, low in zip(rows, late, strict=True):
-                row["lower"] = self.lower(low, *self.bet_apart, self.delta, math.nan)
+                row["lower"] = self.lower(low, self.bet_apart, self.delta, math.nan)
         return rows
 
     def _judged(
         self, observed: Sums, passes: bool, tolerated: float, n_segments: int = 1
     ) -> dict[str, Any]:
         """The verdict against one rival, and what it rests on."""
-        delta, shared, one = self.delta, self.delta / self.shares, self.bet_apart[1]
+        delta, shared, one = self.delta, self.delta / self.shares, self.bet_apart[-1][1]
         mean, near = self.mean(observed.middle), self.student(observed.middle, *self.apart, delta)
-        against = Game(self.stakes, -observed.high, -one, one, shared)
+        against = Game(self.stakes, -observed.high, self.bet_apart, shared)
         evidence = against.stopped((tolerated + one) / (2 * one))
         veto = delta / n_segments
-        half = Game(self.stakes, -observed.high, -one, one, veto / 2)
+        half = Game(self.stakes, -observed.high, self.bet_apart, veto / 2)
         upper = self.student(observed.middle, *self.apart, veto)[2]
         worse = tolerated == 0 and (upper < 0 or half.wins(0.5))
         verdict = "pass" if passes and not worse else "inconclusive"
@@ -323,13 +347,17 @@ class Recount:
 
     def needed(self, both: Sums, level: float, delta: float) -> int | None:
         """The n at which the second-order growth of the capital reaches 1 / delta."""
-        one, observed, sign = self.bet_apart[1], both.low, 1
+        one, sign = self.bet_apart[-1][1], 1
+        game = Game(self.stakes, both.low, self.bet_apart, delta)
+        observed = game.chosen(both.low)
         if (observed - level * self.weight).sum() < 0:
-            observed, sign = both.high, -1
+            game, sign = Game(self.stakes, -both.high, self.bet_apart, delta), -1
+            observed = game.chosen(both.high)
         gain, room = sign * float((observed - level * self.weight).mean()), one + sign * level
         if self.n < 2 or room <= 0 or room >= 2 * one or gain <= 0:
             return None
         variance = float(((observed - self.mean(observed) * self.weight) ** 2).mean())
+        room = max(room - 2 * one * game.floor[-1], 2e-12 * one)
         cap, goal = 0.9 / (room * self.largest), math.log(1 / delta)
 
         def short(n: int) -> bool:

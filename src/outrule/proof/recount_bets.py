@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +13,17 @@ from outrule.types import Floats, Integers
 
 
 class Sums(NamedTuple):
-    """Sums of outcomes, or of estimates: for bounds from below, for the mean, and from above."""
+    """Sums of outcomes, or of estimates: for bounds from below, for the mean, and from above.
+
+    The first and the last have one row per kind of estimates.
+    """
 
     low: Floats
     middle: Floats
     high: Floats
+
+
+Ranges = Sequence[tuple[float, float]]
 
 
 class Observed(NamedTuple):
@@ -29,30 +36,62 @@ class Observed(NamedTuple):
 
 
 class Game:
-    """Bets that the mean of bounded observations is larger than some number."""
+    """Bets that the mean of bounded observations is larger than some number.
 
-    def __init__(self, data: Observed, observed: Floats, low: float, high: float, delta: float):
-        self.goal, most = math.log(1 / delta), data.largest
+    ``observed`` has one row per kind of observations, which all have the same mean, and ``ranges``
+    one range. The last kind has the widest.
+    """
+
+    def __init__(self, data: Observed, observed: Floats, ranges: Ranges, delta: float):
+        (low, high), most, n = ranges[-1], data.largest, len(data.weight)
+        self.goal, self.n = math.log(1 / delta), n
         self.w = data.weight / most
-        self.d = np.maximum(observed / most - low * self.w, 0) / (high - low)
+        rows = np.maximum(observed / most - low * self.w, 0) / (high - low)
         if not data.logged:
-            self.d = np.minimum(self.d, self.w)
-        seen = np.arange(len(self.d))
-        d, w, dd, dw, ww = (
+            rows = np.minimum(rows, self.w)
+        floors = [(first - low) / (high - low) for first, _ in ranges]
+        widths = [1 - 2 * floor for floor in floors]
+        firsts = [width * min(widths) for width in widths]
+        spread = np.array([self._variance(*pair) for pair in zip(rows, firsts, strict=True)])
+        self.kind = self._kinds(spread, widths, data.planned)
+        self.d, variance = self.chosen(rows), self.chosen(spread)
+        self.floor = np.array(floors)[self.kind]
+        self.stake = np.sqrt(2 * self.goal / data.planned / variance)
+
+    def chosen(self, rows: Floats) -> Floats:
+        """Of every observation, the row of the kind that the bet is on."""
+        return np.asarray(rows[self.kind, np.arange(self.n)])
+
+    def _variance(self, d: Floats, first: float) -> Floats:
+        """Before every bet; that of the first is a quarter of ``first``."""
+        seen = np.arange(self.n)
+        sum_d, w, dd, dw, ww = (
             np.append(0.0, np.cumsum(part)[:-1])
-            for part in (self.d, self.w, self.d**2, self.d * self.w, self.w**2)
+            for part in (d, self.w, d**2, d * self.w, self.w**2)
         )
-        w[0] = ww[0] = 1.0  # before the first bet: a variance of one quarter
-        ratio = d / w
+        w[0] = ww[0] = 1.0
+        ratio = sum_d / w
         squares = np.maximum(dd - 2 * ratio * dw + ratio**2 * ww, 0.0)
         squares[0] = 0.0
-        prior = np.maximum(ww / np.maximum(seen, 1) / 4, 1e-300)  # squares of tiny weights vanish
-        variance = (prior + squares) / (seen + 1)
-        self.stake = np.sqrt(2 * self.goal / data.planned / variance)
+        prior = np.maximum(first * ww / np.maximum(seen, 1) / 4, 1e-300)  # tiny squares vanish
+        return np.asarray((prior + squares) / (seen + 1))
+
+    def _kinds(self, spread: Floats, widths: list[float], planned: Integers) -> Integers:
+        """The kind that every bet is on: chosen before bets 0, 64, 128, 256 and so on."""
+        kind, first, last = np.zeros(self.n, dtype=np.int64), 0, 64
+        while first < self.n and len(widths) > 1:
+            n, distances = int(planned[first]), []
+            for variance, width in zip(spread[:, first].tolist(), widths, strict=True):
+                stake = min(math.sqrt(6 / (n * variance)), 1.8 / width)
+                distances.append(3 / (n * stake) + stake * variance / 2)
+            kind[first:last] = int(np.argmin(distances))
+            first, last = last, 2 * last
+        return kind
 
     def path(self, s: float) -> Floats:
         """The logarithm of the capital after every bet against "at most s"."""
-        stake = np.minimum(self.stake, 0.9 / s)
+        room = s - self.floor
+        stake = np.minimum(self.stake, 0.9 / np.where(room > 0, room, 1e-300))
         return np.asarray(np.cumsum(np.log1p(stake * (self.d - s * self.w))))
 
     def wins(self, s: float) -> bool:

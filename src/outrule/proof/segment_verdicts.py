@@ -12,7 +12,7 @@ from outrule.data.instances import Instances
 from outrule.data.segments import Segment, Segmentation, Segments, as_segments, cut
 from outrule.errors import DataError
 from outrule.model.model import Model
-from outrule.proof.confidence import Observations, Sides
+from outrule.proof.confidence import Estimates, Observations
 from outrule.proof.continuation import first_part
 from outrule.proof.judging import NEARLY, Judge, Versus
 from outrule.proof.statement import Certificate, Look, SegmentedBy, SegmentResult, Verdict
@@ -51,8 +51,10 @@ class SegmentJudge:
     rows: Integers
     judge: Judge
 
-    def versus(self, name: str, theirs: Floats, gain: Floats | Sides, tolerated: float) -> Versus:
-        mine = gain.take(self.rows) if isinstance(gain, Sides) else gain[self.rows]
+    def versus(
+        self, name: str, theirs: Floats, gain: Floats | Estimates, tolerated: float
+    ) -> Versus:
+        mine = gain.take(self.rows) if isinstance(gain, Estimates) else gain[self.rows]
         return self.judge.versus(name, theirs[self.rows], mine, tolerated)
 
 

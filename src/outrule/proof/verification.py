@@ -226,9 +226,7 @@ def _values(
     near = data.nearest(rivals, certificate.approximate.get("gap"))
     lowest = min(rival["approximate"][1] for rival in rivals)
     return {
-        "improvement": data.interval(
-            gain, *data.bet_apart, data.delta / 2, certificate.improvement
-        ),
+        "improvement": data.interval(gain, data.bet_apart, data.delta / 2, certificate.improvement),
         "oracle": None,
         **{
             name: data.worth(marks, getattr(certificate, name) or (math.nan,) * 3)

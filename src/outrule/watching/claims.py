@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from outrule.kernels.growth import log_growth
 from outrule.model.model import Model
 from outrule.problems.contract import Layout
 from outrule.proof.confidence import Observations, Sides
-from outrule.proof.logged import Log, kappa_of
+from outrule.proof.logged import Log, kappa_of, kind_of
 from outrule.rules.decisions import RULES, decide_all, expand
 from outrule.types import Booleans, Floats, Picks
 from outrule.watching.detectors import STAKES
@@ -150,15 +150,17 @@ def _logged(
     """Of what the model decides, estimated from a log of whatever was chosen."""
     del outcome  # is that of the instances
     assert terms.kappa is not None
-    log = Log.within(model, instances, terms.k, calibrated, terms.kappa)
+    kind = kind_of(model, instances, terms.k, terms.kappa)
+    trusted = min(terms.kappa, kappa_of(model, instances))  # less, where propensities are unknown
+    log = Log(instances, calibrated, (replace(kind, kappa=trusted),))
     marks = instances.mark(ours)
     low, high = model.value_range
     rivals = map(instances.mark, _rivals(model, instances, layout))
     return _Values(
         _total(calibrated, ours, layout),
-        log.worth(marks),
-        (log.difference(marks, theirs) for theirs in rivals),
-        log.apart.high,
+        log.worth(marks).kinds[0],
+        (log.difference(marks, theirs).kinds[0] for theirs in rivals),
+        kind.apart.high,
         terms.k * (1 + terms.kappa) * (high - low),
     )
 

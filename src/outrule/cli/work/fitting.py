@@ -23,6 +23,11 @@ from outrule.proof.answer import LABELS
 from outrule.rules.descriptions import full_name
 from outrule.words import Figures, count
 
+ESTIMATED = (
+    "These values are estimated from the log that the model was fitted on, so that the calibrated "
+    "one looks better than it is. A certificate on later data says what it is worth."
+)
+
 
 def fit_table(table: str, spec: str, epsilon: float | None) -> tuple[Model, Instances]:
     """A model, and the data it was fitted on."""
@@ -65,8 +70,8 @@ def fit_folder(
 
 def summarise(model: Model, instances: Instances) -> dict[str, Any]:
     """What is printed, as plain values."""
-    best = model.rules[model.best_rule]
-    if instances.propensity is not None:
+    best, logged = model.rules[model.best_rule], instances.propensity is not None
+    if logged:
         instances = instances.filled(model.predict(instances))
     plain = metrics.value(instances, decisions=model.problem.solve(instances))
     marks = instances.origin.restore(instances.mark(model.pick(instances)), None)
@@ -95,6 +100,7 @@ def summarise(model: Model, instances: Instances) -> dict[str, Any]:
             "best_rule": metrics.values_of_rules(model.problem, [best], instances)[best.name],
             "calibrated": calibrated,
         },
+        **({"note": ESTIMATED} if logged else {}),
         "warnings": warned,
     }
 
@@ -110,10 +116,11 @@ def shown(model: Model, summary: dict[str, Any], *, err: bool) -> str:
     if "sample" in summary:
         title += f", of {count(summary['sample'], 'instance')}"
     inside = f"{printable(summary['segments'])}\n" if "segments" in summary else ""
+    note = f"\n{summary['note']}" if "note" in summary else ""
     return (
         f"{count(summary['rules'], 'rule')}, {count(summary['instances'], 'instance')}, "
         f"{count(summary['rows'], 'row')}\n{count(summary['rounds'], 'round')}, "
         f"{count(summary['patches'], 'patch')}, {summary['status']}\n"
         f"{summary['reached']}\n{inside}"
-        f"{drawn(('decisions by', title), rows, err=err)}"
+        f"{drawn(('decisions by', title), rows, err=err)}{note}"
     )
