@@ -122,7 +122,7 @@ def test_a_log_in_files_must_fit_its_propensities(tmp_path):
         outrule.certify(calibrator, data)
     high = log(2).with_columns(propensity=pl.col("propensity") + 1)
     data = outrule.Partitions(cut(high, tmp_path / "high", 3), **columns)
-    with pytest.raises(outrule.DataError, match=r"propensity is 1.2 .*row 50 of .*b00.parquet"):
+    with pytest.raises(outrule.DataError, match=r"propensity is 1.2 .*row 1 of .*b00.parquet"):
         outrule.certify(calibrator, data)
 
 
