@@ -183,7 +183,7 @@ METHODS: dict[str, Method] = {
     "Platt": platt,
     "trees": boosted,
     OURS: fitted(),
-    "outrule, from trees": from_boosted,
+    "outrule, trees": fitted(start=outrule.CrossFit(max_trees=100, max_patches=30)),
     "outrule, Algorithm 1": fitted(
         start=None, step=outrule.FixedStep(), epsilon=0.05, **_NO_RIVALS
     ),

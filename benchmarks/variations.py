@@ -48,7 +48,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "validation": {"check": Reuse(validation=0.2)},
 }
 VARIATIONS = {name: fitted(**settings) for name, settings in _SETTINGS.items()} | PROTOTYPES
-VARIATIONS["from trees"] = from_boosted
+VARIATIONS["from trees on all columns"] = from_boosted
 
 
 Found = dict[str, list[Score]]
