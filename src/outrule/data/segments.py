@@ -168,7 +168,7 @@ def cut_values(
     weight: Floats,
     like: Segmentation | None = None,
 ) -> Segmentation:
-    """The same from what :func:`values_of` returns for each entry, and the weights."""
+    """The same from what ``values_of`` returns for each entry, and the weights."""
     kept = None if like is None else {(s.columns, s.value) for s in like.segments}
     total = math.fsum(weight.tolist())
     segments, small = list[Segment](), list[Segment]()

@@ -63,7 +63,7 @@ class CutFiles:
 
 
 def cut_files(found: Survey, by: Segments) -> CutFiles:
-    """As :func:`outrule.data.segments.cut` and :func:`cells_of` on all instances."""
+    """As ``outrule.data.segments.cut`` and ``cells_of`` on all instances."""
     assert found.numbers is not None
     weight = np.concatenate([found.weight_of(number) for number in range(len(found.files))])
     rows = [np.concatenate(row) for row in zip(*found.numbers, strict=True)]

@@ -98,7 +98,7 @@ class OnDisk:
 
 
 class LogOnDisk:
-    """What a log says of the decisions on all instances: see :class:`InLog`."""
+    """What a log says of the decisions on all instances: see ``InLog``."""
 
     def __init__(self, numbers: OnDisk, kinds: tuple[Kind, ...], best_rule: int) -> None:
         self.numbers, self.kinds, self.best_rule = numbers, kinds, best_rule
