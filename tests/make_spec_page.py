@@ -122,7 +122,7 @@ VALUES = {
     "none": "the predictions themselves",
     "isotonic": "their isotonic regression, cross-fitted",
     "cross fit": "curves along what rules and the optimiser choose, cross-fitted",
-    "trees": "trees before the curves: mostly better, and several times as slow to predict",
+    "trees": "trees before the curves: mostly better, and about ten times as slow",
     "plain rival": "the optimiser on the original predictions",
     "isotonic rival": "the optimiser on their isotonic regression",
 }

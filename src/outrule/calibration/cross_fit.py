@@ -63,7 +63,7 @@ class CrossFit:
     max_trees : int in [0, 1000]
         The most trees that a member can have before its patches. A tree asks about the prediction,
         which item it is, and which tests mark it, so that it can correct what is wrong only where
-        several rules agree. Mostly better, but ``predict`` takes several times as long.
+        several rules agree. Mostly better, but about ten times as slow.
     depth : int in [1, 8]
         How many questions a tree asks about an item.
     """
