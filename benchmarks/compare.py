@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from cases import CASES, Case, Data
-from methods import METHODS, OURS, TREES, Method
+from methods import MCGRAD, METHODS, OURS, TREES, Method
 from scipy.stats import t as student
 from sklearn.exceptions import ConvergenceWarning
 
@@ -202,7 +202,8 @@ def read_options() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--splits", type=int, help=f"default: 10; with --quick, {QUICK_SPLITS}")
-    for name, known in (("--cases", list(CASES)), ("--methods", list(METHODS))):
+    installed = [name for name in METHODS if name != MCGRAD or importlib.util.find_spec("mcgrad")]
+    for name, known in (("--cases", list(CASES)), ("--methods", installed)):
         parser.add_argument(
             name, nargs="+", choices=known, default=known, metavar="NAME", help="; ".join(known)
         )

@@ -6,7 +6,6 @@ A new method is one more line in METHODS: a function from `Data` to predictions 
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -176,6 +175,7 @@ _SETTINGS = inspect.signature(outrule.DecisionCalibrator).parameters
 _NO_RIVALS = {"rivals": ()} if "rivals" in _SETTINGS else {}
 
 TREES = "trees"  # fitted again, on all columns
+MCGRAD = "MCGrad"  # optional: it is run where it is installed
 OURS = "outrule"  # the default, which the others are compared with; names of ours begin with it
 METHODS: dict[str, Method] = {
     "plain": plain,
@@ -184,16 +184,15 @@ METHODS: dict[str, Method] = {
     "Platt": platt,
     TREES: boosted,
     OURS: fitted(),
-    "outrule, trees": fitted(start=outrule.CrossFit(max_trees=100, max_patches=30)),
+    "outrule, curves": fitted(start=outrule.CrossFit(max_trees=0, max_patches=100)),
     "outrule, Algorithm 1": fitted(
         start=None, step=outrule.FixedStep(), epsilon=0.05, **_NO_RIVALS
     ),
     "outrule, isotonic start": fitted(
         start=outrule.Isotonic(), epsilon=0.01, check=outrule.Reuse(validation=0.25)
     ),
+    MCGRAD: mcgrad,
 }
-if importlib.util.find_spec("mcgrad"):
-    METHODS["MCGrad"] = mcgrad
 
 
 def _items(instances: outrule.Instances) -> NDArray[Any]:

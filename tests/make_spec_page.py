@@ -121,8 +121,8 @@ VALUES = {
     "fixed": "the paper's step, tolerance / (2 k)",
     "none": "the predictions themselves",
     "isotonic": "their isotonic regression, cross-fitted",
-    "cross fit": "curves along what rules and the optimiser choose, cross-fitted",
-    "trees": "trees before the curves: mostly better, and about ten times as slow",
+    "cross fit": "trees and curves on what rules and the optimiser choose, cross-fitted",
+    "curves": "the same without trees: faster, and mostly not as good",
     "plain rival": "the optimiser on the original predictions",
     "isotonic rival": "the optimiser on their isotonic regression",
 }

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import slow_curves
+import slow_trees
 
 import outrule
 from outrule.calibration import curves
@@ -18,7 +19,7 @@ from outrule.data.instances import Instances
 from outrule.errors import ArgumentError, DataError
 
 BOTH = ("plain", "isotonic")
-START = outrule.CrossFit(folds=3, bins=8, least=5, patience=5)
+START = outrule.CrossFit(folds=3, bins=8, least=5, patience=5, max_trees=0)
 
 
 def world(seed, n=300, m=6):
@@ -73,6 +74,8 @@ def slow_member(member, model, instances):
     if member.start is not None:
         p = member.start.apply(replace(instances, prediction=p), frozen)
     marks = [instances.mark(rule.decide(instances, problem, layout)) for rule in model.tests]
+    if member.trees is not None:
+        p = np.where(frozen, p, np.clip(p + slow_answers(member.trees, instances, marks), 0, 1))
     if problem.simplex:
         for start, stop in pairwise(layout.offsets):
             p[start:stop] = slow_curves.project(p[start:stop].tolist(), frozen[start:stop])
@@ -84,11 +87,33 @@ def slow_member(member, model, instances):
     return p
 
 
+def slow_answers(trees, instances, marks):
+    """What the trees add to every item, one question at a time."""
+    names = instances.names_of_items
+    return [
+        sum(
+            slow_trees.walk(*tree, p, names[code], own, trees.edges, trees.items)
+            for tree in zip(trees.questions, trees.values, strict=True)
+        )
+        for p, code, *own in zip(
+            instances.prediction,
+            instances.item,
+            *(marks[test] for test in trees.tests),
+            strict=True,
+        )
+    ]
+
+
+@pytest.mark.parametrize("max_trees", [0, 5])
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
-def test_the_start_of_new_instances_is_the_mean_of_what_slow_members_predict(problem):
-    model = fit(data_of(problem, 0), problem).model_
+def test_the_start_of_new_instances_is_the_mean_of_what_slow_members_predict(problem, max_trees):
+    start = replace(START, max_trees=max_trees)
+    model = fit(data_of(problem, 0), problem, start=start).model_
     new = Instances.from_arrays(data_of(problem, 1)[0][:20])
-    assert sum(len(member.patches) for member in model.members) >= 5
+    if max_trees:
+        assert any(member.trees for member in model.members)
+    else:
+        assert sum(len(member.patches) for member in model.members) >= 5
     assert [member.start is None for member in model.members] == [True, False] * 3
     expected = np.mean([slow_member(member, model, new) for member in model.members], axis=0)
     np.testing.assert_allclose(model.start_of(new), expected, atol=1e-9)

@@ -14,7 +14,7 @@ def answer(question, p, name, is_marked, edges, items):
 
 def walk(questions, values, *item):
     """The value of the leaf in which an item ends."""
-    node = 0
-    while node < len(questions):
-        node = 2 * node + 1 + answer(questions[node], *item)
-    return values[node - len(questions)]
+    leaf = 0
+    for question in questions:
+        leaf = 2 * leaf + answer(question, *item)
+    return values[leaf]

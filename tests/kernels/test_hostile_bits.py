@@ -293,22 +293,25 @@ def grow_trees(generator, n, m):
     prediction, edges = hostile(generator, total), np.sort(hostile(generator, 5))
     node, level = (generator.integers(0, 256, total).astype(np.uint8) for _ in range(2))
     item = generator.integers(-3, 9, total).astype(np.int32)
-    values, sums = (
-        Around(hostile(generator, 3 * total).reshape(-1, 3)),
-        Around(np.zeros((4, 11, 3))),
-    )
-    question = generator.integers(-3, 20, 8)
-    residual, result = Around(hostile(generator, total)), Around(np.zeros(total))
-    questions = generator.integers(-3, 20, (3, 7)).astype(np.int16)
+    values = Around(hostile(generator, 2 * total).reshape(-1, 2))
+    sums, by_test = Around(np.zeros((4, 11, 2))), Around(np.zeros((3, 2)))
+    ends, marks = Around(np.zeros(total + 2, dtype=np.int64)), Around(np.zeros(6 * n, np.uint8))
+    residual, result = Around(hostile(generator, total)), Around(np.zeros((3, total)))
+    questions = generator.integers(-3, 20, (3, 3)).astype(np.int16)
+    trees.list_marks(picks, offsets, ends.array, marks.array)
+    trees.sum_by_test(values.array, offsets, picks, by_test.array)
+    inside, listed = np.arange(total, dtype=np.int32), (ends.array, marks.array)
     for some in (item, item[:0]):
-        places = (level, some, offsets, picks)
-        trees.sum_by_answer(values.array, node, *places, 2, sums.array)
-        trees.descend(node.copy(), question, *places, 5, 2)
-        forest = (picks, edges, 2, questions, hostile(generator, 24).reshape(3, 8))
-        trees.add_trees(prediction, offsets, some, *forest, result.array)
+        for last in (-1, 0, 1):
+            places = (node, level, some, *listed, 2, 3, last, sums.array)
+            trees.sum_by_answer(values.array, inside, *places)
+        for question in range(-3, 20):
+            trees.descend(node.copy(), question, level, some, offsets, picks, 5, 2)
+        forest = (np.array([0, 2, 2, 3]), questions, hostile(generator, 24).reshape(3, 8))
+        trees.add_trees(prediction, offsets, some, picks, edges, 2, *forest, result.array)
     leaves = hostile(generator, 4)
     trees.settle(node, leaves, hostile(generator, total), values.array, residual.array)
-    for around in (values, sums, residual, result):
+    for around in (values, sums, by_test, ends, marks, residual, result):
         around.check()
 
 

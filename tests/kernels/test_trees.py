@@ -1,5 +1,7 @@
 """The kernels of trees equal a walk by one item and one question at a time."""
 
+from itertools import product
+
 import numpy as np
 import slow_trees
 from hypothesis import given, strategies as st
@@ -35,44 +37,52 @@ def test_trees_add_what_a_walk_finds(seed, has_items, many):
         last = offsets[-1]
         offsets = np.concatenate([[0], *(offsets[1:] + time * last for time in range(9))])
         picks = np.tile(picks, 9)
-    questions = generator.integers(-1, 9, (3, 7)).astype(np.int16)
-    values, result = generator.normal(size=(3, 8)), generator.random(len(p))
-    start = result.copy()
-    some = item if has_items else item[:0]
-    trees.add_trees(p, offsets, some, picks, edges, 3, questions, values, result)
-    for j in range(len(p)):
-        name = item[j] if has_items else -1
-        own = (p[j], name, marks[j], edges, ITEMS)
-        pairs = zip(questions, values, strict=True)
-        walked = sum(slow_trees.walk(*tree, *own) for tree in pairs)
-        assert abs(result[j] - start[j] - walked) < 1e-12
+    ends = np.cumsum([0, *generator.integers(0, 7, 3)])
+    questions = generator.integers(-1, 9, (ends[-1], 3)).astype(np.int16)
+    values, result = generator.normal(size=(ends[-1], 8)), generator.random((3, len(p)))
+    start, some = result.copy(), item if has_items else item[:0]
+    trees.add_trees(p, offsets, some, picks, edges, 3, ends, questions, values, result)
+    for member, j in product(range(3), range(len(p))):
+        own = (p[j], item[j] if has_items else -1, marks[j], edges, ITEMS)
+        which = range(ends[member], ends[member + 1])
+        walked = sum(slow_trees.walk(questions[t], values[t], *own) for t in which)
+        assert abs(result[member, j] - start[member, j] - walked) < 1e-12
 
 
 @given(SEEDS)
 def test_sums_and_steps_are_those_of_single_answers(seed):
     generator, p, offsets, item, picks, marks = draw(seed)
+    picks[:, 1][picks[:, 0] == picks[:, 1]] = 9  # a decision has every item once
     edges, n = np.array([0.2, 0.5]), len(p)
     level = np.searchsorted(edges, p, "right").astype(np.uint8)
     node = generator.integers(0, 4, n).astype(np.uint8)
-    values = generator.integers(0, 4, (n, 3)).astype(np.float64)  # whole, so that sums are exact
-    sums = np.zeros((4, 3 + 3 + 4, 3))
-    trees.sum_by_answer(values, node, level, item, offsets, picks, 3, sums)
+    values = generator.integers(0, 4, (n, 2)).astype(np.float64)  # whole, so that sums are exact
+    ends, listed = np.empty(n + 2, dtype=np.int64), np.empty(picks.size, dtype=np.uint8)
+    trees.list_marks(picks, offsets, ends, listed)
+    inside = np.flatnonzero(generator.random(n) < 0.7).astype(np.int32)
     own = [(p[j], item[j], marks[j], edges, ITEMS) for j in range(n)]
-    used = [j for j in range(n) if values[j, 1] > 0]
-    # A test that names an item twice adds it twice: decisions name every item once.
-    twice = [len(set(picks[r, :, i])) < picks.shape[1] for r in range(4) for i in range(9)]
-    for at in range(4):
-        here = [j for j in used if node[j] == at]
-        for place in range(3):
-            expected = sum((values[j] for j in here if level[j] == place), np.zeros(3))
-            assert sums[at, place].tolist() == expected.tolist()
-        for question in range(2, 5 if any(twice) else 9):
-            yes = (values[j] for j in here if slow_trees.answer(question, *own[j]))
-            assert sums[at, 1 + question].tolist() == sum(yes, np.zeros(3)).tolist()
-    question, moved = generator.integers(-1, 9, 4), node.copy()
-    trees.descend(moved, question, level, item, offsets, picks, 2, 3)
-    for j in range(n):
-        assert moved[j] == 2 * node[j] + slow_trees.answer(question[node[j]], *own[j])
+    for last in (-1, 0, 1):
+        sums = np.zeros((4, 3 + 3 + 4, 2))
+        places = (level, item, ends, listed, 3, 4)
+        trees.sum_by_answer(values, inside, node, *places, last, sums)
+        for at in range(4):
+            here = [j for j in inside if node[j] == at and last in (-1, at % 2)]
+            for place in range(3):
+                expected = sum((values[j] for j in here if level[j] == place), np.zeros(2))
+                assert sums[at, place].tolist() == expected.tolist()
+            for question in range(2, 9):
+                yes = (values[j] for j in here if slow_trees.answer(question, *own[j]))
+                assert sums[at, 1 + question].tolist() == sum(yes, np.zeros(2)).tolist()
+    by_test = np.zeros((4, 2))
+    trees.sum_by_test(values, offsets, picks, by_test)
+    for test in range(4):
+        yes = (values[j] for j in range(n) if marks[j][test])
+        assert by_test[test].tolist() == sum(yes, np.zeros(2)).tolist()
+    for question in range(-1, 9):
+        moved = node.copy()
+        trees.descend(moved, question, level, item, offsets, picks, 2, 3)
+        for j in range(n):
+            assert moved[j] == 2 * node[j] + slow_trees.answer(question, *own[j])
 
 
 @given(SEEDS)
@@ -80,7 +90,7 @@ def test_residuals_lose_the_value_of_their_leaf(seed):
     generator = np.random.default_rng(seed)
     node = generator.integers(0, 4, 20).astype(np.uint8)
     value, outside = generator.normal(size=4), generator.random(20)
-    values, residual = generator.random((20, 3)), generator.normal(size=20)
+    values, residual = generator.random((20, 2)), generator.normal(size=20)
     expected = residual - value[node]
     error = trees.settle(node, value, outside, values, residual)
     np.testing.assert_array_equal(residual, expected)

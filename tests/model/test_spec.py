@@ -378,7 +378,7 @@ def test_a_file_that_is_no_toml_is_refused(write, text, message):
         ('"assignment"', '"asignment"', "Got 'asignment' instead. Did you mean 'assignment'?"),
         ('"assignment"', '"best  action"', "'kind' must be one of 'best action', "),
         ("[fit]", "[fit]\nstep = 'half'", "[fit]: 'step' must be one of 'line search', 'fixed'."),
-        ("[fit]", "[fit]\nstart = 'platt'", "[fit]: 'start' must be one of 'none', 'isotonic', 'cross fit', 'trees'."),
+        ("[fit]", "[fit]\nstart = 'platt'", "[fit]: 'start' must be one of 'none', 'isotonic', 'cross fit', 'curves'."),
         ("[multipliers]\nlimit", "multipliers", "rule 2 ('always the cheapest'): 'multipliers'"),
         # things that do not go together
         ('cluster = "day"', 'start = "rank"\nvalue_range = 3', "must be a list [low, high] of two"),

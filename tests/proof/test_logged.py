@@ -60,7 +60,8 @@ def test_a_fit_on_a_log_decides_as_well_as_the_best_rule(calibrator):
     found = outrule.metrics.violations(
         outrule.BestAction(), RULES, PREDICTION, MEAN, calibrated=calibrator.predict(PREDICTION)
     )
-    assert max(map(abs, found.values())) <= 1.5 * calibrator.tolerance_
+    # The tolerance is one standard error: as much again may be due to the draw.
+    assert max(map(abs, found.values())) <= 2 * calibrator.tolerance_
 
 
 def test_rule_values_in_training_are_those_of_the_world(calibrator):

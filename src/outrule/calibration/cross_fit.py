@@ -1,4 +1,4 @@
-"""The cross-fitted start: predictors boosted by curves, each stopped on the fold left out."""
+"""The cross-fitted start: trees, then curves, each stopped on the half of the data left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outrule.calibration.curves import CurvePatch, Member, mean
 from outrule.calibration.isotonic import Isotonic, n_outcomes, seen_weight, select
 from outrule.calibration.patches import first_point
 from outrule.calibration.piecewise import NOTHING, pack
-from outrule.calibration.trees import MOST_DEPTH, MOST_TREES, grow
+from outrule.calibration.trees import MOST_DEPTH, MOST_TREES, Forest, grow
 from outrule.errors import check_number
 from outrule.problems.contract import Problem
 from outrule.rules.decisions import compact
@@ -30,13 +30,15 @@ MOST_PICKS = 1 << 24  # decisions that are read to pick a test; of more, some bl
 
 @dataclass(frozen=True)
 class CrossFit:
-    """Boost by curves on half of the data, stop on the other half, and average: the default start.
+    """Boost on half of the data, stop on the other half, and average: the default start.
 
     The data are cut into folds. For each way to leave out half of the folds a member is boosted on
-    the rest, from the predictions or from their isotonic regression on the rest: the test that
-    promises the largest fall of the squared error gets a curve, the isotonic regression of outcomes
-    on predictions over the items it marks. It stops when the squared error of what is left out no
-    longer falls, and goes back to where that was lowest. The tests are those of the loop that
+    the rest, from the predictions or from their isotonic regression on the rest. First come trees,
+    which ask about the prediction, which item it is, and which tests mark it: they correct what is
+    wrong for some items only, or where several rules agree. Then the test that promises the
+    largest fall of the squared error gets a curve, the isotonic regression of outcomes on
+    predictions over the items it marks, and so on. Both stop when the squared error of what is left
+    out no longer falls, and go back to where it was lowest. The tests are those of the loop that
     follows. Where only some outcomes are observed, each counts 1 / propensity.
 
     In ``fit`` an instance starts from the mean of the members that have not seen it, which are half
@@ -61,20 +63,18 @@ class CrossFit:
     max_patches : int
         The most patches that a member can have.
     max_trees : int in [0, 1000]
-        The most trees that a member can have before its patches. A tree asks about the prediction,
-        which item it is, and which tests mark it, so that it can correct what is wrong only where
-        several rules agree. Mostly better, but about ten times as slow.
-    depth : int in [1, 8]
-        How many questions a tree asks about an item.
+        The most trees that a member can have before its patches.
+    depth : int in [1, 6]
+        How many questions a tree asks.
     """
 
     folds: int = 4
     bins: int = 16
     least: int = 25
     patience: int = 20
-    max_patches: int = 100
-    max_trees: int = 0
-    depth: int = 5
+    max_patches: int = 30
+    max_trees: int = 60
+    depth: int = 6
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -148,9 +148,10 @@ class Material:
         trees, limits = None, (options.max_trees, options.depth, options.least)
         if options.max_trees:
             trees = grow(part, first, way.left_out, *limits)
-        if trees is not None:
-            rows = {test: int(row) for test, row in enumerate(part.of_rule)}
-            first = trees.apply(first, part.instances, part.layout.offsets, part.picks, rows, stays)
+        for forest in Forest.of([trees]):
+            starts, picks = first[None].copy(), part.picks[part.of_rule[list(forest.tests)]]
+            forest.add_to(starts, part.instances, part.layout.offsets, picks, stays)
+            first = starts[0]
         boosting = _Boosting(options, part, self.problem, first, way.left_out, self.sample)
         patches, best = boosting.run()
         return Member(start, patches, trees), best

@@ -15,7 +15,7 @@ from outrule.calibration.audit import OPTIMISER
 from outrule.calibration.isotonic import FittedIsotonic
 from outrule.calibration.patches import first_point
 from outrule.calibration.piecewise import NOTHING, pack
-from outrule.calibration.trees import Trees
+from outrule.calibration.trees import Forest, Trees
 from outrule.data.instances import Instances
 from outrule.problems.contract import Layout, Problem
 from outrule.problems.one_item import BestAction, Classification, Rejection
@@ -93,14 +93,22 @@ class Members:
     def curves(self) -> tuple[Integers, Floats]:
         return pack((patch.x, patch.y) for patch in self._patches)
 
-    def _start(self, member: Member, some: Instances, part: Layout, picks: NDArray[Any]) -> Floats:
-        """Where the patches of a member start."""
-        start, frozen = given_start(some), part.per_item.get("frozen")
-        if member.start is not None:
-            start = member.start.apply(replace(some, prediction=start), frozen)
-        if member.trees is not None:
-            start = member.trees.apply(start, some, part.offsets, picks, self._rows, frozen)
-        return start
+    @computed_once
+    def _forests(self) -> list[tuple[Forest, list[int]]]:
+        """The trees of the members, and where in the decisions of the used tests theirs are."""
+        found = Forest.of([member.trees for member in self.members])
+        return [(one, [self._rows[test] for test in one.tests]) for one in found]
+
+    def _starts(self, some: Instances, part: Layout, picks: NDArray[Any]) -> Floats:
+        """Where the patches of every member start, a row each."""
+        given, frozen = given_start(some), part.per_item.get("frozen")
+        starts = np.empty((len(self.members), len(given)))
+        for row, member in zip(starts, self.members, strict=True):
+            one = member.start
+            row[:] = given if one is None else one.apply(replace(some, prediction=given), frozen)
+        for forest, rows in self._forests:
+            forest.add_to(starts, some, part.offsets, picks[rows], frozen)
+        return starts
 
     def mean(self, tests: Sequence[Rule], problem: Problem, instances: Instances) -> Floats:
         """The start of new instances: the mean of what all members predict.
@@ -143,9 +151,8 @@ class Members:
     def _sum(
         self, total: Floats, problem: Problem, some: Instances, part: Layout, picks: NDArray[Any]
     ) -> None:
-        starts = np.stack([self._start(member, some, part, picks) for member in self.members])
         arguments: Any = (
-            starts,
+            self._starts(some, part, picks),
             part.offsets,
             picks,
             (self.lengths, self.order, *self.curves),
@@ -160,8 +167,9 @@ class Members:
     ) -> None:
         total[:] = 0.0
         ends, points = self.curves
-        for member, (begin, end) in zip(self.members, pairwise(self.lengths), strict=True):
-            prediction = first_point(self._start(member, some, part, picks), problem, part)
+        starts = self._starts(some, part, picks)
+        for start, (begin, end) in zip(starts, pairwise(self.lengths), strict=True):
+            prediction = first_point(start, problem, part)
             curves = (ends[begin : end + 1], points)
             apply_curves(prediction, self.order[begin:end], curves, problem, part, picks)
             total += prediction

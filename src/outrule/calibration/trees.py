@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +15,12 @@ from outrule.calibration.piecewise import NOTHING, codes
 from outrule.data.instances import Instances
 from outrule.types import Booleans, Floats, Integers
 
-RATE = 0.2  # the part of a tree's correction that is made
+RATE = 0.5  # the part of a tree's correction that is made
 EDGES = 32  # questions about the prediction, at quantiles of all items, and as many of marked ones
 MOST_ITEMS = 64  # of more, trees do not ask which item it is
 MOST_TESTS = 64  # of more tests, those that split best at first
 MOST_INSTANCES = 1 << 15  # of more, trees are grown on a sample
-MOST_TREES, MOST_DEPTH = 1000, 8
+MOST_TREES, MOST_DEPTH = 1000, 6
 PATIENCE = 10  # trees without a fall of the error outside
 
 
@@ -34,28 +34,61 @@ class Trees:
     edges: Floats
     items: tuple[Any, ...]  # their names
     tests: tuple[int, ...]
-    questions: NDArray[np.int16]  # (n_trees, 2**depth - 1)
+    questions: NDArray[np.int16]  # (n_trees, depth)
     values: Floats  # (n_trees, 2**depth)
 
-    def apply(
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """The trees of several members together, as the kernel reads them; some may have none."""
+
+    edges: Floats
+    items: tuple[Any, ...]
+    tests: tuple[int, ...]
+    ends: Integers  # where the trees of every member end
+    questions: NDArray[np.int16]
+    values: Floats
+
+    @classmethod
+    def of(cls, members: Sequence[Trees | None]) -> list[Forest]:
+        """One for all members of a fit: their trees differ in the tests only."""
+        kinds: dict[Any, list[Trees | None]] = {}
+        for number, one in enumerate(members):
+            if one is not None:
+                key = (one.edges.tobytes(), one.items, one.values.shape[1])
+                kinds.setdefault(key, [None] * len(members))[number] = one
+        return [cls._joined(some) for some in kinds.values()]
+
+    @classmethod
+    def _joined(cls, members: Sequence[Trees | None]) -> Forest:
+        found = [one for one in members if one is not None]
+        edges, items = found[0].edges, found[0].items
+        tests = sorted({test for one in found for test in one.tests})
+        questions = []
+        for one in found:
+            place = np.arange(len(edges) + len(items) + len(one.tests), dtype=np.int16)
+            place[len(edges) + len(items) :] = np.searchsorted(tests, one.tests)
+            place[len(edges) + len(items) :] += len(edges) + len(items)
+            questions.append(np.where(one.questions < 0, one.questions, place[one.questions]))
+        ends = np.cumsum([0, *(0 if one is None else len(one.values) for one in members)])
+        values = np.concatenate([one.values for one in found])
+        return cls(edges, items, tuple(tests), ends, np.concatenate(questions), values)
+
+    def add_to(
         self,
-        start: Floats,
+        starts: Floats,
         instances: Instances,
         offsets: Integers,
         picks: NDArray[Any],
-        rows: Mapping[int, int],
         frozen: Booleans | None,
-    ) -> Floats:
-        """The start plus what the trees add; ``rows`` says where in picks a test is."""
-        n_fixed, result = len(self.edges) + len(self.items), start.copy()
-        place = np.arange(n_fixed + len(self.tests), dtype=np.int16)
-        place[n_fixed:] = [n_fixed + rows[test] for test in self.tests]
-        asked = np.where(self.questions < 0, self.questions, place[self.questions])
-        item = _known(instances, self.items)
-        fixed = (picks, self.edges, len(self.items), asked, self.values)
-        kernels.trees.add_trees(instances.prediction, offsets, item, *fixed, result)
-        result = np.clip(result, *instances.value_range)
-        return result if frozen is None else np.where(frozen, start, result)
+    ) -> None:
+        """Add what the trees say to the start of every member; ``picks`` are of these tests."""
+        before, item = starts if frozen is None else starts.copy(), _known(instances, self.items)
+        about = (instances.prediction, offsets, item, picks, self.edges, len(self.items))
+        kernels.trees.add_trees(*about, self.ends, self.questions, self.values, starts)
+        np.clip(starts, *instances.value_range, out=starts)
+        if frozen is not None:
+            starts[:, frozen] = before[:, frozen]
 
 
 def _known(instances: Instances, items: tuple[Any, ...]) -> NDArray[np.int32]:
@@ -73,8 +106,8 @@ def grow(
 ) -> Trees | None:
     """Trees for the residuals of the start, stopped on the instances left out; None if none helps.
 
-    Every leaf has at least ``least`` outcomes. Cost: linear in instances times tests, but for a
-    sample of many instances.
+    A leaf's correction is as if ``least`` more outcomes had found nothing to correct. Cost: linear
+    in instances times tests, but for a sample of many instances.
     """
     every = np.arange(len(part.layout))
     chosen = every[:: -(-len(every) // MOST_INSTANCES)]
@@ -96,7 +129,7 @@ class _Growth:
     """The state of trees while they grow."""
 
     def __init__(self, part: Part, start: Floats, left_out: Booleans, chosen: Integers, least: int):
-        instances, self.least = part.instances.take(chosen), least
+        instances = part.instances.take(chosen)
         inside = np.zeros(len(part.layout), dtype=np.bool_)
         inside[chosen] = True
         flat = inside[part.instances.instance]
@@ -112,26 +145,31 @@ class _Growth:
         self.outside = np.where(out, weight, 0.0)
         self.residual = np.where(weight > 0, part.outcome[flat] - start[flat], 0.0)
         own = np.where(out, 0.0, weight)
-        self.values = np.stack([own * self.residual, own, own > 0], axis=1)
+        self.values = np.stack([own * self.residual, own], axis=1)
+        self.inside = np.flatnonzero(own > 0).astype(np.int32)
+        self.can_split = bool(len(self.inside) >= 2 * least and self.outside.any())
+        self.ballast = least * own.sum() / max(len(self.inside), 1)
         self.error = float((self.outside * self.residual**2).sum())
         self.items = self._items()
         self.item = _known(instances, self.items)
         self.edges = self._edges()
         self.level = np.searchsorted(self.edges, instances.prediction, "right").astype(np.uint8)
-        self.tests = np.arange(len(self.picks))
-        self._limit_tests()
-
-    @property
-    def can_split(self) -> bool:
-        return bool((self.values[:, 1] > 0).sum() >= 2 * self.least and self.outside.any())
+        self.tests = self._choose_tests()
+        self.picks = np.ascontiguousarray(self.picks[self.tests])
+        self.ends = np.empty(len(own) + 2, dtype=np.int64)
+        self.marks = np.empty(self.picks.size, dtype=np.uint8)
+        kernels.trees.list_marks(self.picks, self.offsets, self.ends, self.marks)
 
     def _items(self) -> tuple[Any, ...]:
         names = tuple(self.instances.names_of_items or ())
         return names if 1 < len(names) <= MOST_ITEMS else ()
 
     def _edges(self) -> Floats:
-        """Quantiles of the predictions of all items, and of those that tests mark."""
-        p, used = self.instances.prediction, self.values[:, 1] > 0
+        """Quantiles of the predictions of all items, and of those that tests mark.
+
+        They are the same for all members, so that all are asked together.
+        """
+        p, used = self.instances.prediction, self.values[:, 1] + self.outside > 0
         position = self.picks.astype(np.int64)
         marked = np.zeros(len(p), dtype=np.bool_)
         inside = position < np.diff(self.offsets)
@@ -140,47 +178,57 @@ class _Growth:
         found = [np.quantile(p[some], shares) for some in (used, used & marked) if some.any()]
         return np.unique(np.concatenate([np.empty(0), *found]))
 
-    def _limit_tests(self) -> None:
-        if len(self.picks) > MOST_TESTS:
-            gains = self._gains(np.zeros(len(self.values), dtype=np.uint8), 1)
-            best = np.argsort(-gains[0, len(self.edges) + len(self.items) :], kind="stable")
-            self.tests = np.sort(best[:MOST_TESTS])
-            self.picks = np.ascontiguousarray(self.picks[self.tests])
+    def _choose_tests(self) -> Integers:
+        """All tests, or those that would split best."""
+        if len(self.picks) <= MOST_TESTS:
+            return np.arange(len(self.picks))
+        yes = np.zeros((len(self.picks), 2))
+        kernels.trees.sum_by_test(self.values, self.offsets, self.picks, yes)
+        gains = self._fall(yes) + self._fall(self.values.sum(axis=0) - yes)
+        return np.sort(np.argsort(-gains, kind="stable")[:MOST_TESTS])
 
-    def _gains(self, node: NDArray[np.uint8], n_nodes: int) -> Floats:
-        """By how much each question would lower the squared error of every node."""
-        n_levels, n_tests = len(self.edges) + 1, len(self.picks)
-        sums = np.zeros((n_nodes, n_levels + len(self.items) + n_tests, 3))
-        kernels.trees.sum_by_answer(
-            *(self.values, node, self.level, self.item, self.offsets, self.picks),
-            *(len(self.items), sums),
-        )
-        levels = sums[:, :n_levels]
-        total = levels.sum(axis=1, keepdims=True)
-        above = np.cumsum(levels[:, ::-1], axis=1)[:, -2::-1]  # at least every edge
-        yes = np.concatenate([above, sums[:, n_levels:]], axis=1)
-        no = total - yes
-        gain = _fall(yes) + _fall(no) - _fall(total)
-        enough = np.minimum(yes[..., 2], no[..., 2]) >= self.least
-        return np.where(enough, gain, 0.0)
+    def _fall(self, sums: Floats) -> Floats:
+        """By how much a correction lowers the squared error, given residuals and weights."""
+        residual, weight = sums[..., 0], sums[..., 1]
+        return np.asarray(residual**2 / (weight + self.ballast))
 
     def add(self, depth: int) -> tuple[Integers, Floats]:
         """One more tree: its questions, and the values of its leaves."""
-        node, asked = np.zeros(len(self.values), dtype=np.uint8), []
-        for level in range(depth):
-            gains = self._gains(node, 2**level)
-            best = gains.argmax(axis=1)
-            question = np.where(gains.max(axis=1) > 0, best, -1)
-            asked.append(question)
-            kernels.trees.descend(
-                *(node, question, self.level, self.item, self.offsets, self.picks),
-                *(len(self.edges), len(self.items)),
-            )
-        total, weight = (np.bincount(node, self.values[:, column], 2**depth) for column in (0, 1))
-        value = RATE * np.divide(total, weight, out=np.zeros(2**depth), where=weight > 0)
-        state = (self.outside, self.values, self.residual)
-        self.error = kernels.trees.settle(node, value, *state)
-        return np.concatenate(asked), value
+        node, asked = np.zeros(len(self.values), dtype=np.uint8), np.full(depth, -1)
+        leaves, sums = self.values.sum(axis=0)[None], self._sums(node, 1, -1)
+        for turn in range(depth):
+            yes = self._if_yes(sums)
+            no = leaves[:, None] - yes
+            gains = (self._fall(yes) + self._fall(no)).sum(axis=0) - self._fall(leaves).sum()
+            question = int(gains.argmax())
+            if gains[question] > 0:
+                asked[turn] = question
+                leaves = np.stack([no[:, question], yes[:, question]], axis=1).reshape(-1, 2)
+            else:
+                leaves = np.stack([leaves, np.zeros_like(leaves)], axis=1).reshape(-1, 2)
+            rest = (self.level, self.item, self.offsets, self.picks)
+            kernels.trees.descend(node, asked[turn], *rest, len(self.edges), len(self.items))
+            if turn < depth - 1:
+                lighter = int(leaves[1::2, 1].sum() < leaves[::2, 1].sum())
+                above, sums = sums, self._sums(node, len(leaves), lighter)
+                sums[1 - lighter :: 2] = above - sums[lighter::2]
+        value = RATE * leaves[:, 0] / (leaves[:, 1] + self.ballast)
+        self.error = kernels.trees.settle(node, value, self.outside, self.values, self.residual)
+        return asked, value
+
+    def _sums(self, node: NDArray[np.uint8], n_nodes: int, last: int) -> Floats:
+        """Residuals and weights by node and answer; only of nodes whose last answer is ``last``."""
+        n_items, n_tests = len(self.items), len(self.picks)
+        sums = np.zeros((n_nodes, len(self.edges) + 1 + n_items + n_tests, 2))
+        places = (self.level, self.item, self.ends, self.marks, n_items, n_tests)
+        kernels.trees.sum_by_answer(self.values, self.inside, node, *places, last, sums)
+        return sums
+
+    def _if_yes(self, sums: Floats) -> Floats:
+        """The sums of the items whose answer is yes, by node and question."""
+        n_levels = len(self.edges) + 1
+        at_least = np.cumsum(sums[:, n_levels - 1 : 0 : -1], axis=1)[:, ::-1]
+        return np.concatenate([at_least, sums[:, n_levels:]], axis=1)
 
     def trees(self, questions: NDArray[np.int16], values: Floats) -> Trees:
         """The trees with the numbers of their tests; those that no question is about left out."""
@@ -194,9 +242,3 @@ class _Growth:
         tests = tuple(names[self.tests[used - first]].tolist())
         asked = np.where(questions < 0, questions, number[questions])
         return Trees(self.edges, self.items, tests, asked, values)
-
-
-def _fall(sums: Floats) -> Floats:
-    """By how much the mean residual lowers the squared error."""
-    residual, weight = sums[..., 0], sums[..., 1]
-    return np.divide(residual**2, weight, out=np.zeros_like(weight), where=weight > 0)

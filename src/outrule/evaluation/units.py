@@ -124,10 +124,10 @@ def reuse_rows(grid: Grid, case: Case, held_out: HeldOut) -> Iterator[Row]:
                 settings = {"check": check, "step": step, "epsilon": epsilon, "batch_size": None}
                 yield settings | _reuse(part, *method, epsilon, grid.rounds, case, held_out)
         if size == min(grid.equal_batches):
-            yield _default(instances, case, held_out)
+            yield default_row(instances, case, held_out)
 
 
-def _default(instances: Instances, case: Case, held_out: HeldOut) -> Row:
+def default_row(instances: Instances, case: Case, held_out: HeldOut) -> Row:
     """The calibrator as users have it: cross-fitted start, rivals, and its own tolerance."""
     calibrator = DecisionCalibrator(case.problem, case.rules, random_state=0)
     with warnings.catch_warnings():

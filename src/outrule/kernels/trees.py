@@ -1,8 +1,9 @@
 """Trees of yes-or-no questions about an item: the sums by which they grow, and how they answer.
 
 Question q of an item is whether its prediction is at least ``edges[q]``; behind these, whether it
-is a certain item; behind these, whether a certain test marks it. All trees have the same depth. A
-node's children are 2 node + 1 (no) and 2 node + 2 (yes), and a question of -1 is always no.
+is a certain item; behind these, whether a certain test marks it. A tree asks all items the same
+few questions, so the answers are the digits of a binary number, which is the number of a leaf.
+A question of -1 is always no.
 """
 
 from __future__ import annotations
@@ -11,58 +12,103 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
+from outrule.kernels.curves import level_of
 from outrule.kernels.picking import longest
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
+Words = NDArray[np.uint64]
+
+LANES = 1024  # items that are asked together
+WORD = 8  # of whose answers, a byte each, one machine word holds
+ONE = np.uint64(1)
+DEPTH = 6  # the most questions of a tree
+GROUP = 4  # trees whose leaves are added together
 
 
 @njit(nogil=True, cache=True)
-def sum_by_answer(
-    values: Floats,
-    node: Bytes,
-    level: Bytes,
-    item: Codes,
-    offsets: Integers,
-    picks: NDArray[np.integer],
-    n_items: int,
-    sums: Floats,
-) -> None:
-    """Add the values (n, 3) of every item to ``sums[node, place]`` of each of its answers.
+def list_marks(picks: NDArray[np.integer], offsets: Integers, ends: Integers, marks: Bytes) -> None:
+    """Write which tests mark every item: those of item j are ``marks[ends[j] : ends[j + 1]]``.
 
-    Places are the levels of predictions (one more than there are edges), then the items, then the
-    tests. Items without a weight, ``values[:, 1]``, are left out; ``item`` may be empty.
+    ``ends`` has two more places than there are items, ``marks`` one for every pick.
     """
     n_tests, k, n = picks.shape
-    first_item = sums.shape[1] - n_items - n_tests
-    for j in range(len(values)):
-        if values[j, 1] > 0.0 and node[j] < len(sums) and level[j] < first_item:
-            _add(values, j, sums[node[j], level[j]])
-            if len(item) and 0 <= item[j] < n_items:
-                _add(values, j, sums[node[j], first_item + item[j]])
+    ends[:] = 0
     for r in range(n_tests):
         for c in range(k):
             for i in range(n):
                 position = np.int64(picks[r, c, i])
                 if position < offsets[i + 1] - offsets[i]:
-                    j = offsets[i] + position
-                    if values[j, 1] > 0.0 and node[j] < len(sums):
-                        _add(values, j, sums[node[j], first_item + n_items + r])
+                    ends[offsets[i] + position + 2] += 1
+    for j in range(2, len(ends)):
+        ends[j] += ends[j - 1]
+    for r in range(n_tests):
+        for c in range(k):
+            for i in range(n):
+                position = np.int64(picks[r, c, i])
+                if position < offsets[i + 1] - offsets[i]:
+                    at = offsets[i] + position + 1
+                    marks[ends[at]] = r
+                    ends[at] += 1
 
 
 @njit(nogil=True, cache=True)
-def _add(values: Floats, j: int, total: Floats) -> None:
-    total[0] += values[j, 0]
-    total[1] += values[j, 1]
-    total[2] += values[j, 2]
+def sum_by_test(
+    values: Floats, offsets: Integers, picks: NDArray[np.integer], sums: Floats
+) -> None:
+    """Add to ``sums[r]`` the values (n, 2) of the items that test r marks."""
+    n_tests, k, n = picks.shape
+    for r in range(n_tests):
+        for c in range(k):
+            for i in range(n):
+                position = np.int64(picks[r, c, i])
+                if position < offsets[i + 1] - offsets[i]:
+                    sums[r, 0] += values[offsets[i] + position, 0]
+                    sums[r, 1] += values[offsets[i] + position, 1]
+
+
+@njit(nogil=True, cache=True)
+def sum_by_answer(
+    values: Floats,
+    inside: Codes,
+    node: Bytes,
+    level: Bytes,
+    item: Codes,
+    ends: Integers,
+    marks: Bytes,
+    n_items: int,
+    n_tests: int,
+    last: int,
+    sums: Floats,
+) -> None:
+    """Add the values (n, 2) of items ``inside`` to ``sums[node, place]`` of each of their answers.
+
+    Places are the levels of predictions (one more than there are edges), then the items, then the
+    tests. Only nodes whose last answer was ``last`` are summed, all of them if it is -1. ``item``
+    may be empty.
+    """
+    first_item = sums.shape[1] - n_items - n_tests
+    for j in inside:
+        at = node[j]
+        if at < len(sums) and level[j] < first_item and (last < 0 or at & 1 == last):
+            residual, weight = values[j, 0], values[j, 1]
+            sums[at, level[j], 0] += residual
+            sums[at, level[j], 1] += weight
+            if len(item) and 0 <= item[j] < n_items:
+                sums[at, first_item + item[j], 0] += residual
+                sums[at, first_item + item[j], 1] += weight
+            for mark in marks[ends[j] : ends[j + 1]]:
+                if mark < n_tests:
+                    sums[at, first_item + n_items + mark, 0] += residual
+                    sums[at, first_item + n_items + mark, 1] += weight
 
 
 @njit(nogil=True, cache=True)
 def descend(
     node: Bytes,
-    question: Integers,
+    question: int,
     level: Bytes,
     item: Codes,
     offsets: Integers,
@@ -71,18 +117,21 @@ def descend(
     n_items: int,
 ) -> None:
     """Move every item from its node to 2 node, or to 2 node + 1 if the answer is yes."""
-    for i in range(len(offsets) - 1):
-        for j in range(offsets[i], offsets[i + 1]):
-            q, yes = question[node[j]] if node[j] < len(question) else -1, False
-            if q >= n_edges + n_items:
-                row = q - n_edges - n_items
-                for c in range(picks.shape[1] if row < len(picks) else 0):
-                    yes = yes or np.int64(picks[row, c, i]) == j - offsets[i]
-            elif q >= n_edges:
-                yes = len(item) > 0 and item[j] == q - n_edges
-            elif q >= 0:
-                yes = level[j] > q
-            node[j] = 2 * node[j] + yes
+    row = question - n_edges - n_items
+    if 0 <= question < n_edges:
+        for j in range(len(node)):
+            node[j] = 2 * node[j] + (level[j] > question)
+    elif 0 <= question < n_edges + n_items and len(item):
+        for j in range(len(node)):
+            node[j] = 2 * node[j] + (item[j] == question - n_edges)
+    else:
+        for j in range(len(node)):
+            node[j] = 2 * node[j]
+        for c in range(picks.shape[1] if 0 <= row < len(picks) else 0):
+            for i in range(len(offsets) - 1):
+                position = np.int64(picks[row, c, i])
+                if position < offsets[i + 1] - offsets[i]:
+                    node[offsets[i] + position] |= 1
 
 
 @njit(nogil=True, cache=True)
@@ -104,65 +153,159 @@ def add_trees(
     picks: NDArray[np.integer],
     edges: Floats,
     n_items: int,
-    questions: NDArray[np.integer],
+    ends: Integers,
+    questions: NDArray[np.int16],
     values: Floats,
     result: Floats,
 ) -> None:
-    """Add to ``result`` what the trees answer for every item.
+    """Add to ``result[c]`` what the trees from ``ends[c]`` to ``ends[c + 1]`` answer for all items.
 
-    Questions about a test have its row in ``picks``. ``item`` is -1 for others than the n_items
-    that questions are about, and may be empty.
+    The t-th test that questions are about decides ``picks[t]``. ``item`` is -1 for others than the
+    n_items that questions are about, and may be empty.
     """
-    n_rows, k, _ = picks.shape
-    first_test = len(edges) + n_items
-    # Behind the answers: whether a test marks the item, and one that is always no.
-    answers = np.zeros((longest(offsets) + 1, first_test + n_rows + 2), dtype=np.uint8)
-    is_question = (questions >= 0) & (questions < first_test + n_rows)
-    asked = np.where(is_question, questions, first_test + n_rows + 1)
-    # Most items have no mark: with many of them, each answer is computed once.
-    known = np.empty((0, n_items + 1))
-    if len(prediction) > 4 * (len(edges) + 1) * (n_items + 1):
-        known = np.empty((len(edges) + 1, n_items + 1))
-        for level in range(len(edges) + 1):
-            for code in range(-1, n_items):
-                _fill(answers[-1, :first_test], level, len(edges), code)
-                known[level, code] = _sum_leaves(answers[-1], asked, values)
-    for i in range(len(offsets) - 1):
-        begin, size = offsets[i], offsets[i + 1] - offsets[i]
-        answers[:size, first_test:] = 0
-        for r in range(n_rows):
-            for c in range(k):
-                position = np.int64(picks[r, c, i])
-                if position < size:
-                    answers[position, first_test + r] = 1
-                    answers[position, first_test + n_rows] = 1
-        for j in range(size):
-            level = np.searchsorted(edges, prediction[begin + j], "right")
-            code = item[begin + j] if len(item) else -1
-            code = code if 0 <= code < n_items else -1
-            if len(known) and not answers[j, first_test + n_rows]:
-                result[begin + j] += known[level, code]
+    n_edges, first_test, n = len(edges), len(edges) + n_items, len(offsets) - 1
+    n_tests, n_members = len(picks), len(ends) - 1
+    forest = _prepare(questions, values, first_test + n_tests)
+    size = max(longest(offsets), min(LANES, len(prediction)), 1)
+    size = -(-size // WORD) * WORD
+    # A row of answers for every question, and one that is always no.
+    words = np.zeros((first_test + n_tests + 1, size // WORD), dtype=np.uint64)
+    answers = words.view(np.uint8)
+    about, place = np.zeros((2, size), dtype=np.int32), np.zeros(size, dtype=np.int64)
+    lane, total = np.zeros(size, dtype=np.int32), np.zeros(size)
+    leaf = np.zeros((GROUP, size // WORD), dtype=np.uint64)
+    known = np.empty((n_members, 0))  # by level and item
+    if len(prediction) > 4 * (n_edges + 1) * (n_items + 1):
+        # Many items have no mark: then each answer is computed once.
+        known = np.empty((n_members, (n_edges + 1) * (n_items + 1)))
+        for first in range(0, known.shape[1], size):
+            n_lanes = min(size, known.shape[1] - first)
+            for j in range(n_lanes):
+                about[0, j], about[1, j] = divmod(first + j, n_items + 1)
+            _ask(answers, about, n_edges, first_test, n_lanes)
+            for c in range(n_members):
+                _sum_leaves(words, forest, ends[c], ends[c + 1], n_lanes, leaf, total)
+                for j in range(n_lanes):
+                    known[c, first + j] = total[j]
+    first = 0
+    while first < n:
+        last = first + 1
+        while last < n and offsets[last + 1] - offsets[first] <= size:
+            last += 1
+        begin = offsets[first]
+        lane[:] = -1 if known.size else 0
+        for r in range(n_tests):
+            _mark(picks[r], offsets, first, last, lane)
+        n_lanes = 0
+        for j in range(begin, offsets[last]):
+            level = np.int64(level_of(edges, prediction[j]))
+            code = item[j] if len(item) else -1
+            code = code if 0 <= code < n_items else n_items
+            if lane[j - begin] < 0:
+                for c in range(n_members):
+                    result[c, j] += known[c, level * (n_items + 1) + code]
             else:
-                _fill(answers[j, :first_test], level, len(edges), code)
-                result[begin + j] += _sum_leaves(answers[j], asked, values)
+                about[0, n_lanes], about[1, n_lanes], place[n_lanes] = level, code, j
+                lane[j - begin] = n_lanes
+                n_lanes += 1
+        answers[first_test:] = 0
+        for r in range(n_tests):
+            _answer(picks[r], offsets, first, last, lane, answers[first_test + r])
+        _ask(answers, about, n_edges, first_test, n_lanes)
+        for c in range(n_members):
+            _sum_leaves(words, forest, ends[c], ends[c + 1], n_lanes, leaf, total)
+            for j in range(n_lanes):
+                result[c, place[j]] += total[j]
+        first = last
 
 
 @njit(nogil=True, cache=True)
-def _fill(answers: Bytes, level: int, n_edges: int, code: int) -> None:
-    """The answers about the prediction and the item."""
-    for q in range(n_edges):
-        answers[q] = q < level
-    for q in range(n_edges, len(answers)):
-        answers[q] = q - n_edges == code
+def _mark(
+    picks: NDArray[np.integer], offsets: Integers, first: int, last: int, lane: Codes
+) -> None:
+    """Write 0 for the items of ``picks`` (k, n), of the instances from first to last - 1."""
+    for c in range(picks.shape[0]):
+        for i in range(first, last):
+            position = np.int64(picks[c, i])
+            if position < offsets[i + 1] - offsets[i]:
+                lane[offsets[i] - offsets[first] + position] = 0
 
 
 @njit(nogil=True, cache=True)
-def _sum_leaves(answers: Bytes, asked: NDArray[np.integer], values: Floats) -> float:
-    n_trees, n_inner = asked.shape
-    total = 0.0
+def _answer(
+    picks: NDArray[np.integer],
+    offsets: Integers,
+    first: int,
+    last: int,
+    lane: Codes,
+    answer: Bytes,
+) -> None:
+    """Answer yes for the same items, each in its lane."""
+    for c in range(picks.shape[0]):
+        for i in range(first, last):
+            position = np.int64(picks[c, i])
+            if position < offsets[i + 1] - offsets[i]:
+                answer[lane[offsets[i] - offsets[first] + position]] = 1
+
+
+@njit(nogil=True, cache=True)
+def _prepare(
+    questions: NDArray[np.int16], values: Floats, n_questions: int
+) -> tuple[Integers, Floats]:
+    """Trees with rows of answers as DEPTH questions; the last one says nothing."""
+    n_trees, depth = questions.shape
+    asked = np.full((n_trees + 1, DEPTH), n_questions)
+    leaves = np.zeros((n_trees + 1, 2**DEPTH))
     for t in range(n_trees):
-        node = 0
-        while node < n_inner:
-            node = 2 * node + 1 + answers[asked[t, node]]
-        total += values[t, node - n_inner]
-    return total
+        for d in range(min(depth, DEPTH)):
+            if 0 <= questions[t, depth - 1 - d] < n_questions:
+                asked[t, DEPTH - 1 - d] = questions[t, depth - 1 - d]
+        for v in range(min(values.shape[1], 2**DEPTH)):
+            leaves[t, v] = values[t, v]
+    return asked, leaves
+
+
+@njit(nogil=True, cache=True)
+def _ask(answers: Bytes, about: Codes, n_edges: int, first_test: int, n: int) -> None:
+    """The answers about the level of the prediction and the item, the rows of ``about``."""
+    for q in range(n_edges):
+        for j in range(n):
+            answers[q, j] = about[0, j] > q
+    for q in range(n_edges, first_test):
+        for j in range(n):
+            answers[q, j] = about[1, j] == q - n_edges
+
+
+@njit(nogil=True, cache=True)
+def _sum_leaves(
+    words: Words,
+    forest: tuple[Integers, Floats],
+    begin: int,
+    end: int,
+    n: int,
+    numbers: Words,
+    total: Floats,
+) -> None:
+    """Write what the trees from begin to end - 1 say together of the first n items."""
+    asked, values = forest
+    leaf, n_words, silent = numbers.view(np.uint8), -(-n // WORD), len(asked) - 1
+    total[:n] = 0.0
+    for first in range(begin, end, GROUP):
+        for t in range(GROUP):
+            _number(words, asked[first + t if first + t < end else silent], n_words, numbers[t])
+        a, b = values[first], values[first + 1 if first + 1 < end else silent]
+        c = values[first + 2 if first + 2 < end else silent]
+        d = values[first + 3 if first + 3 < end else silent]
+        for j in range(n):
+            so_far = total[j] + a[leaf[0, j]] + b[leaf[1, j]]
+            total[j] = so_far + c[leaf[2, j]] + d[leaf[3, j]]
+
+
+@njit(nogil=True, cache=True)
+def _number(words: Words, asked: Integers, n_words: int, number: Words) -> None:
+    """The leaf of every item: its answers as the digits of a number, a byte in every word."""
+    a, b, c = words[asked[0]], words[asked[1]], words[asked[2]]
+    d, e, f = words[asked[3]], words[asked[4]], words[asked[5]]
+    for j in range(n_words):  # all in one pass, so that it is vectors
+        half = (a[j] << ONE | b[j]) << ONE | c[j]
+        number[j] = ((half << ONE | d[j]) << ONE | e[j]) << ONE | f[j]

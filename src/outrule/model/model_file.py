@@ -86,7 +86,7 @@ class TreesFile(BaseModel):
         good = good and len(self.questions) == len(self.values)
         good = good and all(len(one) == size for one in self.values)
         good = good and all(
-            len(one) == size - 1 and min(one) >= -1 and max(one) < n_questions
+            2 ** len(one) == size and min(one) >= -1 and max(one) < n_questions
             for one in self.questions
         )
         good = good and all(one < other for one, other in pairwise(self.edges))

@@ -51,7 +51,7 @@ STARTS: Mapping[str, Any] = {
     "none": None,
     "isotonic": Isotonic(),
     "cross fit": CrossFit(),
-    "trees": CrossFit(max_trees=100, max_patches=30),
+    "curves": CrossFit(max_trees=0, max_patches=100),
 }
 STEPS = {"line search": LineSearch, "fixed": FixedStep}
 

@@ -106,12 +106,11 @@ def _answers(trees: Trees, instances: Instances, tests: list[Booleans]) -> Float
     rows += [tests[test] for test in trees.tests]
     answers = np.array([*rows, np.zeros(len(instances.prediction), dtype=bool)])  # -1 is the last
     total = np.zeros(len(instances.prediction))
-    each = np.arange(len(total))
     for questions, values in zip(trees.questions, trees.values, strict=True):
-        node = np.zeros(len(total), dtype=np.int64)
-        while node[0] < len(questions):
-            node = 2 * node + 1 + answers[questions[node], each]
-        total += values[node - len(questions)]
+        leaf = np.zeros(len(total), dtype=np.int64)
+        for question in questions:
+            leaf = 2 * leaf + answers[question]
+        total += values[leaf]
     return total
 
 
