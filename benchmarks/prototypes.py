@@ -11,7 +11,7 @@ from cases import Data
 from methods import Floats, Method, fitted
 
 import outrule
-from outrule.calibration import cross_fit
+from outrule.calibration import cross_fit, noise, trees
 from outrule.calibration.audit import OPTIMISER
 from outrule.calibration.curves import CurvePatch
 from outrule.calibration.isotonic import draw_folds
@@ -95,7 +95,34 @@ def boosted_by(kind: Any) -> Method:
     return predict
 
 
+def with_values(module: Any, settings: dict[str, Any] | None = None, **values: Any) -> Method:
+    """The default, or other settings, with other values of a module's names."""
+
+    def predict(data: Data) -> Floats:
+        with patch.multiple(module, **values):
+            return fitted(**settings or {})(data)
+
+    return predict
+
+
+def smoothed(numbers: tuple[int, ...]) -> Method:
+    """The default with these of its six members from isotonic regression."""
+    ways = cross_fit._ways
+
+    def changed(*given: Any) -> Any:
+        return [way._replace(smoothed=k in numbers) for k, way in enumerate(ways(*given))]
+
+    return with_values(cross_fit, _ways=changed)
+
+
 PROTOTYPES: dict[str, Method] = {
+    "rate 0.2, 100 trees of 5 questions": with_values(
+        trees, {"start": outrule.CrossFit(max_trees=100, depth=5)}, RATE=0.2
+    ),
+    "rate 0.4, 80 trees": with_values(trees, {"start": outrule.CrossFit(max_trees=80)}, RATE=0.4),
+    "four of six members from isotonic": smoothed((0, 2, 3, 5)),
+    "no member from isotonic": smoothed(()),
+    "the loop stops at two standard errors": with_values(noise, NOISE=2.0),
     "folds cut twice, 12 members": fitted(start=Permuted()),
     "folds cut three times, 18 members": fitted(start=Permuted(times=3)),
     "first round within a standard error": boosted_by(Thrifty),

@@ -297,7 +297,7 @@ def grow_trees(generator, n, m):
     sums, by_test = Around(np.zeros((4, 11, 2))), Around(np.zeros((3, 2)))
     ends, marks = Around(np.zeros(total + 2, dtype=np.int64)), Around(np.zeros(6 * n, np.uint8))
     residual, result = Around(hostile(generator, total)), Around(np.zeros((3, total)))
-    questions = generator.integers(-3, 20, (3, 3)).astype(np.int16)
+    questions = generator.integers(-3, 20, (3, 3))
     trees.list_marks(picks, offsets, ends.array, marks.array)
     trees.sum_by_test(values.array, offsets, picks, by_test.array)
     inside, listed = np.arange(total, dtype=np.int32), (ends.array, marks.array)

@@ -38,7 +38,7 @@ def test_trees_add_what_a_walk_finds(seed, has_items, many):
         offsets = np.concatenate([[0], *(offsets[1:] + time * last for time in range(9))])
         picks = np.tile(picks, 9)
     ends = np.cumsum([0, *generator.integers(0, 7, 3)])
-    questions = generator.integers(-1, 9, (ends[-1], 3)).astype(np.int16)
+    questions = generator.integers(-1, 9, (ends[-1], 3))
     values, result = generator.normal(size=(ends[-1], 8)), generator.random((3, len(p)))
     start, some = result.copy(), item if has_items else item[:0]
     trees.add_trees(p, offsets, some, picks, edges, 3, ends, questions, values, result)

@@ -188,9 +188,11 @@ def _ways(fold: Integers, weight: Floats) -> list[Way]:
     """
     n_folds = int(fold.max()) + 1
     ways = list(combinations(range(n_folds), max(n_folds // 2, 1)))
-    starts = [(sum(way) % 2 == 1,) if n_folds > 3 else (False, True) for way in ways]
+    starts = [(sum(way) % 2 == 0,) if n_folds > 3 else (False, True) for way in ways]
     found = [
-        Way(np.isin(fold, way), odd) for way, odds in zip(ways, starts, strict=True) for odd in odds
+        Way(np.isin(fold, way), even)
+        for way, evens in zip(ways, starts, strict=True)
+        for even in evens
     ]
     return [way for way in found if weight[way.left_out].any() and weight[~way.left_out].any()]
 

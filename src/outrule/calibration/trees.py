@@ -46,7 +46,7 @@ class Forest:
     items: tuple[Any, ...]
     tests: tuple[int, ...]
     ends: Integers  # where the trees of every member end
-    questions: NDArray[np.int16]
+    questions: Integers
     values: Floats
 
     @classmethod
@@ -64,12 +64,10 @@ class Forest:
         found = [one for one in members if one is not None]
         edges, items = found[0].edges, found[0].items
         tests = sorted({test for one in found for test in one.tests})
-        questions = []
+        questions, first = [], len(edges) + len(items)
         for one in found:
-            place = np.arange(len(edges) + len(items) + len(one.tests), dtype=np.int16)
-            place[len(edges) + len(items) :] = np.searchsorted(tests, one.tests)
-            place[len(edges) + len(items) :] += len(edges) + len(items)
-            questions.append(np.where(one.questions < 0, one.questions, place[one.questions]))
+            place = np.append(np.arange(first), first + np.searchsorted(tests, one.tests))
+            questions.append(np.where(one.questions < 0, -1, place[one.questions]))
         ends = np.cumsum([0, *(0 if one is None else len(one.values) for one in members)])
         values = np.concatenate([one.values for one in found])
         return cls(edges, items, tuple(tests), ends, np.concatenate(questions), values)

@@ -154,7 +154,7 @@ def add_trees(
     edges: Floats,
     n_items: int,
     ends: Integers,
-    questions: NDArray[np.int16],
+    questions: Integers,
     values: Floats,
     result: Floats,
 ) -> None:
@@ -249,9 +249,7 @@ def _answer(
 
 
 @njit(nogil=True, cache=True)
-def _prepare(
-    questions: NDArray[np.int16], values: Floats, n_questions: int
-) -> tuple[Integers, Floats]:
+def _prepare(questions: Integers, values: Floats, n_questions: int) -> tuple[Integers, Floats]:
     """Trees with rows of answers as DEPTH questions; the last one says nothing."""
     n_trees, depth = questions.shape
     asked = np.full((n_trees + 1, DEPTH), n_questions)

@@ -17,6 +17,7 @@ from outrule.types import Integers, Picks
 
 BLOCK = 65_536  # instances whose decisions are computed at a time
 RULES = 64  # multipliers that are decided in one pass over the predictions
+ALONE = 1 << 16  # weights: fewer are multiplied before a thread has started
 
 
 def compact(picks: Picks, layout: Layout) -> NDArray[Any]:
@@ -86,4 +87,5 @@ def _decide_multipliers(
             scales = np.array([rules[r].per_item(some) for r in group])
             decisions[group, :, start:stop] = problem.pick_many(some.prediction, part, scales)
 
-    threads.run(decide, len(groups) * len(parts))
+    with threads.using(1 if len(quick) * len(block.prediction) <= ALONE else threads.n_threads()):
+        threads.run(decide, len(groups) * len(parts))
