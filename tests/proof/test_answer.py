@@ -159,6 +159,23 @@ def test_too_little_data_says_what_would_decide(certificate):
     assert unknown.endswith("To pass on these, accept a margin of 0.13.")
 
 
+@pytest.mark.parametrize(
+    ("value", "margin", "words"),
+    [
+        (Value("points"), 1.0, "margin 1.0 points per instance"),
+        (Value("points"), 1.00001, "margin 1.0 points per instance"),
+        (Value("points"), 0.99, "margin 0.99 points per instance"),
+        (Value("points"), 10.0, "margin 10 points per instance"),
+        (Value(), 1.0, "margin 1"),
+    ],
+)
+def test_no_plural_follows_a_plain_one(certificate, value, margin, words):
+    answer = Answer(replace(certificate, value=value, margin=margin))
+    assert answer.margin.startswith(words)
+    if value.noun:
+        assert f"minus at most {words.removeprefix('margin ')}." in answer.sentence
+
+
 def test_no_margin_is_offered_where_plain_or_isotonic_is_better(certificate):
     worse = changed(certificate, "inconclusive", -0.05, -0.123, -0.01, needed=1_334)
     assert worse.next_step == "Next: about 1,300 more instances would decide it."

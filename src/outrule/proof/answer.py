@@ -328,7 +328,10 @@ class Answer:
     def amount(self, number: float, digits: int = 4) -> str:
         """So much per instance."""
         value, figure = self.certificate.value, f"{number:.{digits}g}"
-        return f"{value.amount(figure)} per {self.instance}" if value.noun else figure
+        if not value.noun:
+            return figure
+        # Nouns are the user's, mostly plurals, and "1.0 points" is right where "1 points" is not.
+        return f"{value.amount('1.0' if figure == '1' else figure)} per {self.instance}"
 
     def name(self, rule: str) -> str:
         """How a rule is shown; plain and isotonic as they are."""
