@@ -8,6 +8,7 @@ import pytest
 import outrule
 from outrule import CrossFit
 from outrule.calibration import trees as module
+from outrule.calibration.audit import prepare
 
 TREES = CrossFit(max_trees=20)
 
@@ -78,6 +79,23 @@ def test_right_predictions_grow_none():
 def test_data_without_enough_outcomes_grow_none():
     members = fit(world(10, 0)).model_.members
     assert all(member.trees is None for member in members)
+
+
+def test_copies_in_a_cluster_say_no_more_than_one_of_them():
+    once = world(400, 0)
+    copies = replace(once.take(np.repeat(np.arange(400), 3)), cluster=np.repeat(np.arange(400), 3))
+    found = []
+    for data, times in ((once, 1), (copies, 3)):
+        part = prepare(data, outrule.BestAction(), rules())
+        left_out = np.repeat(np.arange(400) % 2 == 0, times)
+        found.append(module.grow(part, data.prediction, left_out, 10, 4, 25))
+    # Quantiles of copies are a little different, so only the first trees are the same.
+    np.testing.assert_array_equal(found[0].questions[0], found[1].questions[0])
+    np.testing.assert_allclose(found[0].values[0], found[1].values[0], rtol=0.05)
+    alone = replace(copies, cluster=None)
+    part = prepare(alone, outrule.BestAction(), rules())
+    bolder = module.grow(part, alone.prediction, left_out, 10, 4, 25)
+    assert np.abs(bolder.values[0]).max() > 1.2 * np.abs(found[0].values[0]).max()
 
 
 def test_an_instance_without_weight_has_no_say():

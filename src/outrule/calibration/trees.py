@@ -104,8 +104,9 @@ def grow(
 ) -> Trees | None:
     """Trees for the residuals of the start, stopped on the instances left out; None if none helps.
 
-    A leaf's correction is as if ``least`` more outcomes had found nothing to correct. Cost: linear
-    in instances times tests, but for a sample of many instances.
+    A leaf's correction is as if ``least`` more outcomes had found nothing to correct, or, where
+    those of a cluster are alike, as many as say what ``least`` independent ones do. Cost: linear in
+    instances times tests, but for a sample of many instances.
     """
     every = np.arange(len(part.layout))
     chosen = every[:: -(-len(every) // MOST_INSTANCES)]
@@ -146,8 +147,10 @@ class _Growth:
         self.values = np.stack([own * self.residual, own], axis=1)
         self.inside = np.flatnonzero(own > 0).astype(np.int32)
         self.can_split = bool(len(self.inside) >= 2 * least and self.outside.any())
-        self.ballast = least * own.sum() / max(len(self.inside), 1)
+        self.least = float(least * own.sum() / max(len(self.inside), 1))
         self.error = float((self.outside * self.residual**2).sum())
+        self.group = self._groups()
+        self.ballast = self._ballast()
         self.items = self._items()
         self.item = _known(instances, self.items)
         self.edges = self._edges()
@@ -157,6 +160,25 @@ class _Growth:
         self.ends = np.empty(len(own) + 2, dtype=np.int64)
         self.marks = np.empty(self.picks.size, dtype=np.uint8)
         kernels.trees.list_marks(self.picks, self.offsets, self.ends, self.marks)
+
+    def _groups(self) -> Integers | None:
+        """Which outcomes inside may depend on each other: those of an item in a cluster."""
+        cluster, code = self.instances.cluster, codes(self.instances)
+        if cluster is None:
+            return None
+        group = np.unique(cluster, return_inverse=True)[1][self.instances.instance[self.inside]]
+        if len(code):
+            group = group * (int(code.max()) + 1) + code[self.inside]
+        return np.unique(group, return_inverse=True)[1]
+
+    def _ballast(self) -> float:
+        """The weight of outcomes that correct nothing, by how alike those of a group are."""
+        residual = self.values[self.inside, 0]
+        alone = float((residual**2).sum())
+        if self.group is None or not alone > 0:
+            return self.least
+        together = float((np.bincount(self.group, residual) ** 2).sum())
+        return self.least * max(together / alone, 1.0)
 
     def _items(self) -> tuple[Any, ...]:
         names = tuple(self.instances.names_of_items or ())
@@ -192,6 +214,7 @@ class _Growth:
 
     def add(self, depth: int) -> tuple[Integers, Floats]:
         """One more tree: its questions, and the values of its leaves."""
+        self.ballast = self._ballast()
         node, asked = np.zeros(len(self.values), dtype=np.uint8), np.full(depth, -1)
         leaves, sums = self.values.sum(axis=0)[None], self._sums(node, 1, -1)
         for turn in range(depth):

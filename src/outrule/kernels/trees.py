@@ -170,33 +170,23 @@ def add_trees(
     size = -(-size // WORD) * WORD
     # A row of answers for every question, and one that is always no.
     words = np.zeros((first_test + n_tests + 1, size // WORD), dtype=np.uint64)
-    answers = words.view(np.uint8)
-    about, place = np.zeros((2, size), dtype=np.int32), np.zeros(size, dtype=np.int64)
-    lane, total = np.zeros(size, dtype=np.int32), np.zeros(size)
-    leaf = np.zeros((GROUP, size // WORD), dtype=np.uint64)
-    known = np.empty((n_members, 0))  # by level and item
+    answers, about = words.view(np.uint8), np.zeros((2, size), dtype=np.int32)
+    lane, place = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64)
+    leaf, total = np.zeros((GROUP, size // WORD), dtype=np.uint64), np.zeros(size)
+    known = np.empty((n_members, 0))
     if len(prediction) > 4 * (n_edges + 1) * (n_items + 1):
-        # Many items have no mark: then each answer is computed once.
+        # Many items have no mark: then each answer is computed once, by level and item.
         known = np.empty((n_members, (n_edges + 1) * (n_items + 1)))
-        for first in range(0, known.shape[1], size):
-            n_lanes = min(size, known.shape[1] - first)
-            for j in range(n_lanes):
-                about[0, j], about[1, j] = divmod(first + j, n_items + 1)
-            _ask(answers, about, n_edges, first_test, n_lanes)
-            for c in range(n_members):
-                _sum_leaves(words, forest, ends[c], ends[c + 1], n_lanes, leaf, total)
-                for j in range(n_lanes):
-                    known[c, first + j] = total[j]
+        _fill_known(words, about, n_edges, n_items, forest, ends, leaf, total, known)
     first = 0
     while first < n:
         last = first + 1
         while last < n and offsets[last + 1] - offsets[first] <= size:
             last += 1
-        begin = offsets[first]
+        begin, n_lanes = offsets[first], 0
         lane[:] = -1 if known.size else 0
         for r in range(n_tests):
             _mark(picks[r], offsets, first, last, lane)
-        n_lanes = 0
         for j in range(begin, offsets[last]):
             level = np.int64(level_of(edges, prediction[j]))
             code = item[j] if len(item) else -1
@@ -217,6 +207,31 @@ def add_trees(
             for j in range(n_lanes):
                 result[c, place[j]] += total[j]
         first = last
+
+
+@njit(nogil=True, cache=True)
+def _fill_known(
+    words: Words,
+    about: Codes,
+    n_edges: int,
+    n_items: int,
+    forest: tuple[Integers, Floats],
+    ends: Integers,
+    leaf: Words,
+    total: Floats,
+    known: Floats,
+) -> None:
+    """What the trees of every member say of an item without a mark, by its level and item."""
+    answers, size = words.view(np.uint8), len(total)
+    for first in range(0, known.shape[1], size):
+        n = min(size, known.shape[1] - first)
+        for j in range(n):
+            about[0, j], about[1, j] = divmod(first + j, n_items + 1)
+        _ask(answers, about, n_edges, n_edges + n_items, n)
+        for c in range(len(known)):
+            _sum_leaves(words, forest, ends[c], ends[c + 1], n, leaf, total)
+            for j in range(n):
+                known[c, first + j] = total[j]
 
 
 @njit(nogil=True, cache=True)
