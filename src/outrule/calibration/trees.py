@@ -147,7 +147,8 @@ class _Growth:
         self.values = np.stack([own * self.residual, own], axis=1)
         self.inside = np.flatnonzero(own > 0).astype(np.int32)
         self.can_split = bool(len(self.inside) >= 2 * least and self.outside.any())
-        self.least = float(least * own.sum() / max(len(self.inside), 1))
+        # So much weight as `least` outcomes of equal weight would have (Kish's effective size).
+        self.least = least * float((own**2).sum() / own.sum()) if own.any() else 0.0
         self.error = float((self.outside * self.residual**2).sum())
         self.group = self._groups()
         self.ballast = self._ballast()
