@@ -150,7 +150,7 @@ class _Growth:
         # So much weight as `least` outcomes of equal weight would have (Kish's effective size).
         self.least = least * float((own**2).sum() / own.sum()) if own.any() else 0.0
         self.error = float((self.outside * self.residual**2).sum())
-        self.group = self._groups()
+        self.groups = self._groups()
         self.ballast = self._ballast()
         self.items = self._items()
         self.item = _known(instances, self.items)
@@ -162,24 +162,26 @@ class _Growth:
         self.marks = np.empty(self.picks.size, dtype=np.uint8)
         kernels.trees.list_marks(self.picks, self.offsets, self.ends, self.marks)
 
-    def _groups(self) -> Integers | None:
-        """Which outcomes inside may depend on each other: those of an item in a cluster."""
+    def _groups(self) -> list[Integers]:
+        """Which outcomes inside may depend on each other: of a cluster, or of an item in it."""
         cluster, code = self.instances.cluster, codes(self.instances)
         if cluster is None:
-            return None
+            return []
         group = np.unique(cluster, return_inverse=True)[1][self.instances.instance[self.inside]]
-        if len(code):
-            group = group * (int(code.max()) + 1) + code[self.inside]
-        return np.unique(group, return_inverse=True)[1]
+        if not len(code):
+            return [group]
+        by_item = group * (int(code.max()) + 1) + code[self.inside]
+        return [group, np.unique(by_item, return_inverse=True)[1]]
 
     def _ballast(self) -> float:
         """The weight of outcomes that correct nothing, by how alike those of a group are."""
-        residual = self.values[self.inside, 0]
+        residual, weight = self.values[self.inside].T
         alone = float((residual**2).sum())
-        if self.group is None or not alone > 0:
+        if not alone > 0:
             return self.least
-        together = float((np.bincount(self.group, residual) ** 2).sum())
-        return self.least * max(together / alone, 1.0)
+        residual = residual - weight * residual.sum() / weight.sum()
+        together = [float((np.bincount(group, residual) ** 2).sum()) for group in self.groups]
+        return self.least * max([1.0, *(one / alone for one in together)])
 
     def _items(self) -> tuple[Any, ...]:
         names = tuple(self.instances.names_of_items or ())
