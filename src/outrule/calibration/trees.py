@@ -64,12 +64,12 @@ class Forest:
         found = [one for one in members if one is not None]
         edges, items = found[0].edges, found[0].items
         tests = sorted({test for one in found for test in one.tests})
-        questions = []
+        questions, first_test = [], len(edges) + len(items)
         for one in found:
-            place = np.arange(len(edges) + len(items) + len(one.tests), dtype=np.int16)
-            place[len(edges) + len(items) :] = np.searchsorted(tests, one.tests)
-            place[len(edges) + len(items) :] += len(edges) + len(items)
-            questions.append(np.where(one.questions < 0, one.questions, place[one.questions]))
+            asked = first_test + np.searchsorted(tests, one.tests)
+            # Behind all, since that is where -1 points to: a question of -1 stays one.
+            place = np.concatenate([np.arange(first_test), asked, [-1]]).astype(np.int16)
+            questions.append(place[one.questions])
         ends = np.cumsum([0, *(0 if one is None else len(one.values) for one in members)])
         values = np.concatenate([one.values for one in found])
         return cls(edges, items, tuple(tests), ends, np.concatenate(questions), values)

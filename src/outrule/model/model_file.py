@@ -17,7 +17,7 @@ from outrule.calibration.curves import CurvePatch
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import AnyPatch, Patch, SegmentPatch
 from outrule.calibration.piecewise import POOLED
-from outrule.calibration.trees import MOST_DEPTH, MOST_ITEMS, MOST_TREES, Trees
+from outrule.calibration.trees import MOST_DEPTH, MOST_ITEMS, MOST_TESTS, MOST_TREES, Trees
 from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.data.segments import Segment, Segmentation, Segments
@@ -26,7 +26,7 @@ from outrule.model.documents import LARGEST_SHOWN, STRICT
 from outrule.model.log_bases import Coefficients
 
 FORMAT = 1
-MOST_MEMBERS = 1 << 10
+MOST_MEMBERS = 1 << 6  # six folds give 20
 MOST_POINTS = 255
 MOST_KAPPA = 1e3
 
@@ -64,9 +64,9 @@ class TreesFile(BaseModel):
 
     edges: Annotated[tuple[float, ...], Field(max_length=MOST_POINTS)]
     items: Annotated[tuple[Name, ...], Field(max_length=MOST_ITEMS)]
-    tests: tuple[int, ...]
+    tests: Annotated[tuple[int, ...], Field(max_length=MOST_TESTS)]
     questions: Annotated[tuple[tuple[int, ...], ...], Field(min_length=1, max_length=MOST_TREES)]
-    values: tuple[Numbers, ...]
+    values: Annotated[tuple[Numbers, ...], Field(min_length=1)]
 
     @classmethod
     def of(cls, trees: Trees, write_name: Callable[[Any], Any]) -> dict[str, Any]:
