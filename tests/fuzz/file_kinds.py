@@ -98,6 +98,8 @@ class ModelKind:
             models.fit(name).save(folder / f"{name}{self.suffix}")
 
     def make(self, data: bytes, generator: Generator) -> bytes:
+        if b'"trees":' in data and generator.random() < 0.7:
+            return damaged_trees(data, generator)
         return damaged_document(data, generator)
 
     def use(self, path: Path, base: str) -> None:
@@ -289,6 +291,38 @@ def damaged_document(data: bytes, generator: Generator) -> bytes:
         changed = damage_values(changed, generator)
     text = json.dumps(changed) if not isinstance(changed, dict) else reseal(changed)
     return text.encode("utf-8", "surrogatepass")
+
+
+def damaged_trees(data: bytes, generator: Generator) -> bytes:
+    """A sealed model whose members have damaged trees, or others of any size."""
+    changed = json.loads(data)
+    with_trees = [member for member in changed["members"] if "trees" in member]
+    items = one_of(generator, with_trees)["trees"]["items"]
+    n_tests = len(changed["rules"]) + len(changed["rivals"])
+    for member in changed["members"] if generator.random() < 0.3 else with_trees[:2]:
+        if generator.random() < 0.5:
+            member["trees"] = draw_trees(items, n_tests, generator)
+        if generator.random() < 0.5 and "trees" in member:
+            member["trees"] = damage_values(member["trees"], generator)
+    return reseal(changed).encode("utf-8", "surrogatepass")
+
+
+def draw_trees(items: list[Any], n_tests: int, generator: Generator) -> dict[str, Any]:
+    """Trees of any size; one of ten has a question or a leaf too many."""
+    depth, n_trees = int(generator.integers(1, 7)), int(generator.choice([1, 2, 3, 4, 5, 40]))
+    n_edges = int(generator.choice([0, 1, 3, 255]))
+    chosen = items[: int(generator.integers(len(items) + 1))]
+    tests = generator.permutation(n_tests)[: int(generator.integers(n_tests + 1))].tolist()
+    edges = np.unique(generator.random(n_edges) * float(generator.choice([1.0, 1e-320, 1e300])))
+    last = len(edges) + len(chosen) + len(tests) + int(generator.random() < 0.05)
+    size = 2**depth + int(generator.random() < 0.05)
+    return {
+        "edges": edges.tolist(),
+        "items": chosen,
+        "tests": tests,
+        "questions": generator.integers(-1, last, (n_trees, depth)).tolist(),
+        "values": generator.uniform(-1, 1, (n_trees, size)).tolist(),
+    }
 
 
 def close(claim: Any, true: Any) -> bool:

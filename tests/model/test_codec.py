@@ -80,7 +80,7 @@ def simplex(seed, problem=None):
     return Instances.from_arrays(*parts)
 
 
-def table(seed):
+def table(seed, item="car"):
     """Pairs of riders and drivers, with an item, a group and two ends; names are text."""
     generator = np.random.default_rng(seed)
     instance = np.repeat(np.arange(60), 6)
@@ -96,8 +96,12 @@ def table(seed):
             "worth": outcome,
         }
     )[generator.permutation(360)]
-    names = {"instance": "trip", "item": "car", "prediction": "score", "outcome": "worth"}
+    names = {"instance": "trip", "item": item, "prediction": "score", "outcome": "worth"}
     return Instances.from_table(frame, **names)
+
+
+def without_items(seed):
+    return table(seed, item=None)
 
 
 TILT = outrule.Multiplier([1, 0.9, 0.8, 0.6, 0.4, 0.2], name="tilt")
@@ -188,6 +192,12 @@ CASES = {
         [BY_CAR],
         table,
         {"start": outrule.CrossFit(folds=2, least=5), "rivals": ("isotonic",)},
+    ),
+    "cross fit, no items": (
+        outrule.PartitionMatroid("zone", capacity=CAPACITY),
+        TEXTS[:1],
+        without_items,
+        {"start": outrule.CrossFit(folds=2, least=3, max_trees=5, depth=2)},
     ),
     "validated": (
         outrule.BestAction(),

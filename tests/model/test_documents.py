@@ -251,6 +251,88 @@ def test_the_curves_of_members_are_checked_too(tmp_path, x):
             outrule.load(changed(tmp_path, start=start, members=[member]))
 
 
+CROSS_FIT = {"kind": "CrossFit"}
+TREES = {
+    "edges": [0.5],
+    "items": [0, 1],
+    "tests": [0, 2],
+    "questions": [[0, 4]],
+    "values": [[0.1, 0.2, -0.1, 0.3]],
+}
+NO_QUESTIONS = {"edges": [], "items": [], "tests": [], "questions": [[-1, -1]]}
+
+
+def with_trees(tmp_path, *changes):
+    """A model file whose members have trees that differ from good ones, or none."""
+    members = [
+        {"start": None, "patches": [], "trees": None if change is None else TREES | change}
+        for change in changes
+    ]
+    return changed(tmp_path, start=CROSS_FIT, members=members)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [{}],
+        [NO_QUESTIONS],
+        [None, NO_QUESTIONS, {}],
+        [{"questions": [[4]], "values": [[0.1, 0.2]]}, {}, None, {"edges": [-1e308, 1e308]}],
+        [{"tests": [2, 0, 1], "questions": [[3, 5]]}, {"tests": [0, 1]}, {"tests": [1, 2]}],
+        [{"items": [1, 0]}, {"items": [True, False]}, {"items": ["x", None]}],
+        [{"items": [{"decimal": "NaN"}, {"date": "2026-01-01"}]}],
+        [{"edges": [k / 255 for k in range(255)], "questions": [[254, 258]]}],
+        [{"questions": [[0, 4]] * 1000, "values": [[1.0, -1.0, 1.0, -1.0]] * 1000}],
+    ],
+)
+def test_any_trees_of_a_file_that_is_read_can_be_used(tmp_path, changes):
+    model = outrule.load(with_trees(tmp_path, *changes))
+    for n in (1, 300):
+        predictions = np.random.default_rng(n).random((n, 6))
+        found = np.asarray(model.predict(predictions))
+        assert ((found >= 0) & (found <= 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"values": []}, "values: Tuple should have at least 1 item"),
+        ({"values": [[]]}, "values.0: Tuple should have at least 1 item"),
+        ({"questions": []}, "questions: Tuple should have at least 1 item"),
+        ({"questions": [[]], "values": [[0.1]]}, "trees do not agree with themselves"),
+        ({"questions": [[0, 4], [0]], "values": [[0.0] * 4] * 2}, "agree with themselves"),
+        ({"questions": [[0, 4]] * 2}, "agree with themselves"),
+        ({"questions": [[0, 5]]}, "agree with themselves"),
+        ({"questions": [[0, -2]]}, "agree with themselves"),
+        ({"questions": [[0, 2**70]]}, "agree with themselves"),
+        ({"questions": [[0, True]]}, "questions.0.1: Input should be a valid integer"),
+        ({"questions": [[0] * 7], "values": [[0.0] * 128]}, "agree with themselves"),
+        ({"questions": [[0, 4]] * 1001, "values": [[0.0] * 4] * 1001}, "at most 1000 items"),
+        ({"values": [[0.1, 0.2, 0.3]]}, "agree with themselves"),
+        ({"values": [[0.1, 0.2, 0.3, 1e308]]}, "members does not agree with the rest"),
+        ({"values": [[0.1, 0.2, 0.3, float("nan")]]}, "NaN is not a finite number"),
+        ({"edges": [0.5, 0.5]}, "agree with themselves"),
+        ({"edges": [k / 256 for k in range(256)]}, "edges: Tuple should have at most 255 items"),
+        ({"items": [1, True]}, "agree with themselves"),
+        ({"items": [0, {"decimal": "sNaN"}]}, "signaling NaN"),
+        ({"items": list(range(65))}, "items: Tuple should have at most 64 items"),
+        ({"tests": [0, 0]}, "agree with themselves"),
+        ({"tests": [0, 3]}, "members does not agree with the rest"),
+        ({"tests": [0, -1]}, "members does not agree with the rest"),
+        ({"tests": list(range(65))}, "tests: Tuple should have at most 64 items"),
+    ],
+)
+def test_trees_that_could_not_have_grown_are_refused(tmp_path, changes, words):
+    with pytest.raises(DataError, match=words):
+        outrule.load(with_trees(tmp_path, {}, changes))
+
+
+def test_a_file_has_a_bounded_number_of_members(tmp_path):
+    outrule.load(with_trees(tmp_path, *[{}] * 20))
+    with pytest.raises(DataError, match="members: Tuple should have at most 64 items"):
+        outrule.load(with_trees(tmp_path, *[{}] * 65))
+
+
 def test_a_problem_of_thousands_of_nested_sets_is_read_in_no_time(tmp_path):
     sets = [[k] for k in range(3000)] + [list(range(k, 3000)) for k in range(0, 3000, 100)]
     problem = {"kind": "LaminarMatroid", "n_items": 3000, "sets": sets, "capacity": [1] * len(sets)}

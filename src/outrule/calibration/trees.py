@@ -66,8 +66,10 @@ class Forest:
         tests = sorted({test for one in found for test in one.tests})
         questions, first = [], len(edges) + len(items)
         for one in found:
-            place = np.append(np.arange(first), first + np.searchsorted(tests, one.tests))
-            questions.append(np.where(one.questions < 0, -1, place[one.questions]))
+            asked = first + np.searchsorted(tests, one.tests)
+            # Behind all, since that is where -1 points to: a question of -1 stays one.
+            place = np.concatenate([np.arange(first), asked, [-1]])
+            questions.append(place[one.questions])
         ends = np.cumsum([0, *(0 if one is None else len(one.values) for one in members)])
         values = np.concatenate([one.values for one in found])
         return cls(edges, items, tuple(tests), ends, np.concatenate(questions), values)

@@ -26,7 +26,7 @@ from outrule.model.documents import LARGEST_SHOWN, STRICT
 from outrule.model.log_bases import Coefficients
 
 FORMAT = 1
-MOST_MEMBERS = 1 << 10
+MOST_MEMBERS = 1 << 6  # six folds give 20
 MOST_POINTS = 255
 MOST_KAPPA = 1e3
 
@@ -66,7 +66,7 @@ class TreesFile(BaseModel):
     items: Annotated[tuple[Name, ...], Field(max_length=MOST_ITEMS)]
     tests: Annotated[tuple[int, ...], Field(max_length=MOST_TESTS)]
     questions: Annotated[tuple[tuple[int, ...], ...], Field(min_length=1, max_length=MOST_TREES)]
-    values: tuple[Numbers, ...]
+    values: Annotated[tuple[Numbers, ...], Field(min_length=1)]
 
     @classmethod
     def of(cls, trees: Trees, write_name: Callable[[Any], Any]) -> dict[str, Any]:
