@@ -7,6 +7,6 @@ COSTS = {
     "decide": 1.6e-09,  # per row and rule
     "round": 8.8e-09,  # per row
     "predict": 3.6e-07,  # per row: read, predict and write
-    "memory": 3.5e+08,  # bytes, however few the data
-    "memory_row": 2.7e+02,  # per row of the sample
+    "memory": 3.5e08,  # bytes, however few the data
+    "memory_row": 2.7e02,  # per row of the sample
 }
