@@ -260,7 +260,10 @@ def write_costs(runs: list[dict[str, float]], sample: int) -> None:
             "per row of the sample",
         ),
     }
-    lines = [f'    "{name}": {value:.2g},  # {words}\n' for name, (value, words) in costs.items()]
+    shown = {
+        name: (f"{value:.2g}".replace("e+", "e"), words) for name, (value, words) in costs.items()
+    }
+    lines = [f'    "{name}": {value},  # {words}\n' for name, (value, words) in shown.items()]
     head = '"""Measured by ``python benchmarks/scale.py --write-costs``, which writes this file."""'
     COSTS_FILE.write_text(f"{head}\n\nCOSTS = {{\n{''.join(lines)}}}\n")
 

@@ -87,5 +87,9 @@ def _decide_multipliers(
             scales = np.array([rules[r].per_item(some) for r in group])
             decisions[group, :, start:stop] = problem.pick_many(some.prediction, part, scales)
 
-    with threads.using(1 if len(quick) * len(block.prediction) <= ALONE else threads.n_threads()):
-        threads.run(decide, len(groups) * len(parts))
+    tasks = range(len(groups) * len(parts))
+    if len(quick) * len(block.prediction) <= ALONE:
+        for task in tasks:
+            decide(task)
+    else:
+        threads.run(decide, len(tasks))
