@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import outrule
+from outrule.calibration.isotonic import Isotonic
 from outrule.calibration.loop import Status
 from outrule.data.instances import Instances
 from outrule.data.origin import ArrayOrigin, TableOrigin
@@ -265,9 +266,12 @@ def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]
 def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
     settings = model.settings
     start = "the predictions"
-    if settings.start is not None:
-        kinds = {"Isotonic": "isotonic regression of the predictions"}
-        start = kinds.get(type(settings.start).__name__, "cross-fitted curves")
+    if isinstance(settings.start, Isotonic):
+        start = "isotonic regression of the predictions"
+    elif settings.start is not None:
+        start = (
+            "cross-fitted trees and curves" if settings.start.max_trees else "cross-fitted curves"
+        )
     return {
         "problem": in_words(model.problem),
         "k": model.k,

@@ -22,12 +22,14 @@ def shown(
     answer = Answer(certificate, names)
     before, after = certificate.promise_before, certificate.promise_after
     members = calibrator.model_.members
+    n_trees = sum(len(one.trees.values) for one in members if one.trees is not None)
+    n_curves = sum(len(one.patches) for one in members)
     return (
         f"{values_table(answer, paper)}\n"
         f"predicted vs realised: {before.predicted:.4f} vs {before.realised:.4f} before "
         f"calibration, {after.predicted:.4f} vs {after.realised:.4f} after\n"
-        f"{count(sum(len(one.patches) for one in members), 'curve')} before the "
-        f"loop, {count(len(calibrator.patches_), 'patch')} in it, "
+        f"{count(n_trees, 'tree')} and {count(n_curves, 'curve')} before the loop, "
+        f"{count(len(calibrator.patches_), 'patch')} in it, "
         f"{calibrator.status_.value}\n{calibrator.model_.reached}\n"
         f"{answer.text}"
     )
