@@ -12,11 +12,13 @@ import slow_curves
 import slow_trees
 
 import outrule
-from outrule.calibration import curves
+from outrule.calibration import cross_fit, curves, trees
+from outrule.calibration.audit import part_of
 from outrule.calibration.cross_fit import fit_curve
 from outrule.calibration.isotonic import draw_folds
 from outrule.data.instances import Instances
 from outrule.errors import ArgumentError, DataError
+from outrule.rules.decisions import decide_all, distinct
 
 BOTH = ("plain", "isotonic")
 START = outrule.CrossFit(folds=3, bins=8, least=5, patience=5, max_trees=0)
@@ -108,13 +110,16 @@ def slow_answers(trees, instances, marks):
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
 def test_the_start_of_new_instances_is_the_mean_of_what_slow_members_predict(problem, max_trees):
     start = replace(START, max_trees=max_trees)
-    model = fit(data_of(problem, 0), problem, start=start).model_
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cross_fit, "CLEARLY", np.inf)  # keep members with trees and without
+        model = fit(data_of(problem, 0), problem, start=start).model_
     new = Instances.from_arrays(data_of(problem, 1)[0][:20])
     if max_trees:
         assert any(member.trees for member in model.members)
     else:
         assert sum(len(member.patches) for member in model.members) >= 5
-    assert [member.start is None for member in model.members] == [True, False] * 3
+    kinds = 2 if max_trees else 1
+    assert [member.start is None for member in model.members] == [True, False] * 3 * kinds
     expected = np.mean([slow_member(member, model, new) for member in model.members], axis=0)
     np.testing.assert_allclose(model.start_of(new), expected, atol=1e-9)
     if problem.simplex:
@@ -167,6 +172,88 @@ def test_the_bits_are_the_same_for_any_number_of_threads_and_any_batch(problem, 
     assert other.predict(new).tobytes() == expected.tobytes()
     one_by_one = np.concatenate([other.predict(new[i : i + 1]) for i in range(10)])
     assert one_by_one.tobytes() == expected[:10].tobytes()
+
+
+def part_with(data):
+    layout = outrule.BestAction().lay(data)
+    return part_of(data, layout, *distinct(decide_all(RULES, data, outrule.BestAction(), layout)))
+
+
+def leads(data, one, other):
+    """How much more one start is worth, in standard errors, by plain loops."""
+    chosen, instead = (start.reshape(len(data), -1).argmax(axis=1) for start in (one, other))
+    gains, weights = {}, {}
+    for i, (offset, weight) in enumerate(zip(data.offsets, data.normalised_weight(), strict=False)):
+        worth = [0.0, 0.0]
+        for number, position in enumerate((chosen[i], instead[i])):
+            at = offset + position
+            worth[number] = (one[at] + other[at]) / 2
+            if data.propensity is None:
+                worth[number] = data.outcome[at]
+            elif not np.isnan(data.outcome[at]):
+                worth[number] += (data.outcome[at] - worth[number]) / data.propensity[at]
+        own = i if data.cluster is None else data.cluster[i]
+        gains[own] = gains.get(own, 0.0) + weight * (worth[0] - worth[1])
+        weights[own] = weights.get(own, 0.0) + weight
+    mean = sum(gains.values()) / sum(weights.values())
+    return sum(gains.values()) / sum((gains[c] - weights[c] * mean) ** 2 for c in gains) ** 0.5
+
+
+@pytest.mark.parametrize("kind", ["plain", "clusters and weights", "log"])
+def test_a_lead_is_in_standard_errors_of_what_is_independent(kind):
+    generator = np.random.default_rng(3)
+    predictions, outcomes = world(0, n=60)
+    settings = {}
+    if kind == "clusters and weights":
+        settings = {"cluster": np.arange(60) // 7, "weight": generator.random(60)}
+    if kind == "log":
+        settings = {"propensity": 0.5}
+        outcomes = np.where(generator.random(outcomes.shape) < 0.5, outcomes, np.nan)
+    data = Instances.from_arrays(predictions, outcomes, **settings)
+    part = part_with(data)
+    one, other = generator.random((2, 360))
+    found = cross_fit._lead(part, outrule.BestAction(), one, other)
+    assert found == pytest.approx(leads(data, one, other))
+    assert cross_fit._lead(part, outrule.BestAction(), one, one) == 0
+
+
+@pytest.mark.parametrize(
+    ("noise", "expected"),
+    [((0.0, 2.0), [True]), ((2.0, 0.0), [False]), ((1.0, 1.0), [True, False])],
+)
+def test_trees_are_kept_where_decisions_are_worth_more_with_them(noise, expected):
+    generator = np.random.default_rng(0)
+    predictions, outcomes = world(0)
+    part = part_with(Instances.from_arrays(predictions, outcomes))
+    every = np.ones(300, dtype=bool)
+    some = trees.Trees(np.empty(0), (), (), np.zeros((0, 1), dtype=np.int16), np.zeros((0, 2)))
+    found = [
+        (
+            cross_fit.Way(every, False, trees=one is not None),
+            (curves.Member(trees=one), outcomes.ravel() + size * generator.normal(size=1800)),
+        )
+        for one, size in zip((some, None), noise, strict=True)
+    ]
+    kept = cross_fit._better(part, outrule.BestAction(), found)
+    assert [way.trees for way, _ in kept] == expected
+
+
+def test_members_are_the_same_where_they_are_sent_to(monkeypatch):
+    def boost(material, ways):
+        found, sent = ([one.member(way) for way in ways] for one in (material, material.packed()))
+        for (member, best), (other, there) in zip(found, sent, strict=True):
+            assert best.tobytes() == there.tobytes()
+            assert member.patches == other.patches
+        assert any(member.trees for member, _ in found)
+        return found
+
+    monkeypatch.setattr(cross_fit, "boost_on_threads", boost)
+    predictions, outcomes = world(0, n=600)
+    names = {"instance": "i", "item": "e", "prediction": "p", "outcome": "y", "cluster": "c"}
+    row = np.repeat(np.arange(600), 6)
+    flat = {"i": row, "e": np.tile(np.arange(6), 600), "c": row // 40}
+    table = pl.DataFrame(flat | {"p": predictions.ravel(), "y": outcomes.ravel()})
+    fit(Instances.from_table(table, **names), start=outrule.CrossFit(max_trees=5))
 
 
 def test_rounds_on_some_blocks_only_find_members_too(monkeypatch):

@@ -14,6 +14,7 @@ from outrule import kernels, progress, threads
 from outrule.calibration.audit import OPTIMISER, Part
 from outrule.calibration.curves import CurvePatch, Member, mean
 from outrule.calibration.isotonic import Isotonic, n_outcomes, seen_weight, select
+from outrule.calibration.noise import observations
 from outrule.calibration.patches import first_point
 from outrule.calibration.piecewise import NOTHING, pack
 from outrule.calibration.trees import MOST_DEPTH, MOST_TREES, Forest, grow
@@ -25,6 +26,7 @@ from outrule.types import Booleans, Floats, Integers
 SAMPLE = 8192  # marks whose quantiles are the levels by which tests are picked
 FRESH_LEVELS = 8  # rounds for which the levels are kept
 PROGRESS = "part of the start"  # what one member is called
+CLEARLY = 1.0  # standard errors by which trees are to be worth more, or less, than none
 MOST_PICKS = 1 << 24  # decisions that are read to pick a test; of more, some blocks at a time
 
 
@@ -41,6 +43,10 @@ class CrossFit:
     out no longer falls, and go back to where it was lowest. The tests are those of the loop that
     follows. Where only some outcomes are observed, each counts 1 / propensity.
 
+    Trees can lower the squared error and yet add noise to the decisions. So each member is boosted
+    with trees and without, and the kind is kept whose decisions are worth more outside, by more
+    than a standard error; or both, where that is not clear.
+
     In ``fit`` an instance starts from the mean of the members that have not seen it, which are half
     of them; new instances start from the mean of all, which is only a little smoother. ``predict``
     takes all instances for new ones, those of training too. With a single instance (or cluster) it
@@ -50,7 +56,7 @@ class CrossFit:
     ----------
     folds : int in [2, 6]
         By cluster where there are clusters; fewer, where there are fewer of them. Four give six
-        members; fewer than four give each way both starts.
+        members of a kind; fewer than four give each way both starts.
     bins : int in [1, 255]
         A curve has at most so many points, each the mean of equally many marked items.
     least : int
@@ -103,27 +109,28 @@ class CrossFit:
         ``given`` are predictions to start from, ``fold`` is the fold of every instance; ``boost``
         makes the members, by default on threads of this process.
         """
-        stays = part.layout.per_item.get("frozen")
-        seen = seen_weight(part.instances, stays)
+        seen = seen_weight(part.instances, part.layout.per_item.get("frozen"))
         ways = _ways(fold, part.weight if seen is None else seen)
         if not ways:  # nothing can be left out
             return (Member(),), given
         material = Material(self, part, problem, given, _sample_marks(part, generator))
-        found = (boost or boost_on_threads)(material, ways)
-        total, count = np.zeros(len(part.outcome)), np.zeros(len(part.outcome))
-        for way, (_, best) in zip(ways, found, strict=True):
-            outside = way.left_out[part.instances.instance]
-            total[outside] += best
-            count[outside] += 1.0
-        members = tuple(member for member, _ in found)
-        return members, mean(total, count, part.instances, stays)
+        if self.max_trees:
+            ways = [way._replace(trees=True) for way in ways] + ways
+        found = list(zip(ways, (boost or boost_on_threads)(material, ways), strict=True))
+        if self.max_trees:
+            found = _better(part, problem, found)
+        return tuple(member for _, (member, _) in found), _outside(part, found)
+
+
+Boosted = tuple[Member, Floats]  # a member, and what it predicts for what it leaves out
 
 
 class Way(NamedTuple):
-    """Which instances a member leaves out, and whether it starts from isotonic regression."""
+    """Which instances a member leaves out, and what comes before its curves."""
 
     left_out: Booleans
-    smoothed: bool
+    smoothed: bool  # it starts from isotonic regression
+    trees: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +143,7 @@ class Material:
     given: Floats
     sample: Integers  # where some marks of tests are
 
-    def member(self, way: Way) -> tuple[Member, Floats]:
+    def member(self, way: Way) -> Boosted:
         """A member, and what it predicts for the items of the instances left out."""
         options, part, start, first = self.options, self.part, None, self.given
         stays = part.layout.per_item.get("frozen")
@@ -146,7 +153,7 @@ class Material:
             start = Isotonic().fit(*rest, options.least)
             first = start.apply(started, stays)
         trees, limits = None, (options.max_trees, options.depth, options.least)
-        if options.max_trees:
+        if way.trees:
             trees = grow(part, first, way.left_out, *limits)
         for forest in Forest.of([trees]):
             starts, picks = first[None].copy(), part.picks[part.of_rule[list(forest.tests)]]
@@ -159,18 +166,18 @@ class Material:
     def packed(self) -> Material:
         """The same without what members do not look at, to be sent elsewhere; of a table."""
         part = self.part
-        numbers = replace(part.instances.without_origin(), start=None, cluster=None)
+        numbers = replace(part.instances.without_origin(), start=None)
         return replace(self, part=replace(part, instances=numbers, movable=part.movable[:0]))
 
 
-Boost = Callable[[Material, Sequence[Way]], list[tuple[Member, Floats]]]
+Boost = Callable[[Material, Sequence[Way]], list[Boosted]]
 
 
-def boost_on_threads(material: Material, ways: Sequence[Way]) -> list[tuple[Member, Floats]]:
+def boost_on_threads(material: Material, ways: Sequence[Way]) -> list[Boosted]:
     """The members of these ways, one on every thread of this process."""
     done = progress.counter(PROGRESS, len(ways))
 
-    def boost(number: int) -> tuple[Member, Floats]:
+    def boost(number: int) -> Boosted:
         found = material.member(ways[number])
         done()
         return found
@@ -178,6 +185,46 @@ def boost_on_threads(material: Material, ways: Sequence[Way]) -> list[tuple[Memb
     # A function of the caller's is not called from other threads.
     with threads.using(threads.n_threads() if material.problem.threaded else 1):
         return threads.run(boost, len(ways))
+
+
+def _outside(part: Part, found: Sequence[tuple[Way, Boosted]]) -> Floats:
+    """For every item the mean of the members that have not seen its instance."""
+    total, count = np.zeros(len(part.outcome)), np.zeros(len(part.outcome))
+    for way, (_, best) in found:
+        outside = way.left_out[part.instances.instance]
+        total[outside] += best
+        count[outside] += 1.0
+    return mean(total, count, part.instances, part.layout.per_item.get("frozen"))
+
+
+def _better(
+    part: Part, problem: Problem, found: list[tuple[Way, Boosted]]
+) -> list[tuple[Way, Boosted]]:
+    """The half of the members whose decisions are worth more, or all where that is not clear.
+
+    The first half has trees, the other has not. The mean of all is less noisy than either.
+    """
+    halves = found[: len(found) // 2], found[len(found) // 2 :]
+    if not any(member.trees for _, (member, _) in found):
+        return halves[0]  # they are the same
+    lead = _lead(part, problem, *(_outside(part, half) for half in halves))
+    return found if abs(lead) <= CLEARLY else halves[lead < 0]
+
+
+def _lead(part: Part, problem: Problem, one: Floats, other: Floats) -> float:
+    """How much more decisions on one start are worth than on another, in standard errors."""
+    instances, layout = part.instances, part.layout
+    chosen, instead = (
+        instances.mark(problem.pick(first_point(start, problem, layout), layout))
+        for start in (one, other)
+    )
+    outcome = instances.filled((one + other) / 2).outcome
+    assert outcome is not None  # a fit has them
+    more = outcome * (chosen.astype(np.int8) - instead)
+    gain = part.weight * np.bincount(instances.instance, more, minlength=len(layout))
+    own = np.bincount(observations(part), gain - part.weight * gain.sum() / part.weight.sum())
+    noise = float(np.sqrt((own**2).sum()))
+    return float(gain.sum()) / noise if noise > 0 else 0.0
 
 
 def _ways(fold: Integers, weight: Floats) -> list[Way]:

@@ -49,10 +49,17 @@ def standard_errors(part: Part, prediction: Floats, problem: Problem) -> Floats:
     return np.append(of_rules[part.of_rule], own)
 
 
+def observations(part: Part) -> Integers:
+    """The number of the observation that an instance belongs to: its cluster, or itself."""
+    cluster = part.instances.cluster
+    if cluster is None:
+        return np.arange(len(part.layout))
+    return np.unique(cluster, return_inverse=True)[1]
+
+
 def _errors(part: Part, residual: Integers, picks: NDArray[Any], violations: Floats) -> Floats:
     """The standard errors of these decisions' violations."""
-    n, cluster = len(part.layout), part.instances.cluster
-    group = np.arange(n) if cluster is None else np.unique(cluster, return_inverse=True)[1]
+    n, group = len(part.layout), observations(part)
     weight = np.asarray(np.bincount(group, weights=part.weight), dtype=np.float64)
     n_observations = int(np.count_nonzero(weight))
     if n_observations == 1:

@@ -23,8 +23,7 @@ import numpy as np
 import outrule
 from outrule import progress, threads
 from outrule.calibration.audit import Tally, Whole
-from outrule.calibration.cross_fit import PROGRESS, Boost, Material, Way
-from outrule.calibration.curves import Member
+from outrule.calibration.cross_fit import PROGRESS, Boost, Boosted, Material, Way
 from outrule.calibration.partitioned import add_tallies, opening
 from outrule.calibration.pieces import Log, Opening, Piece, Question
 from outrule.errors import DataError
@@ -39,7 +38,6 @@ SQL = "an expression, or as "  # what a rule can be instead of a function
 IDLE = 3600.0  # seconds after which pieces that nobody asks for are dropped
 
 
-Boosted = tuple[Member, Floats]
 Opened = Sequence[tuple[Whole, ...]]  # what pieces of every cell are opened with
 
 
