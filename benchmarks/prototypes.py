@@ -115,11 +115,19 @@ def smoothed(numbers: tuple[int, ...]) -> Method:
     return with_values(cross_fit, _ways=changed)
 
 
+def with_trees(_part: Any, _problem: Any, found: list[Any]) -> list[Any]:
+    """Those of the members that were to have trees."""
+    return [one for one in found if one[0].trees]
+
+
 PROTOTYPES: dict[str, Method] = {
     "rate 0.2, 100 trees of 5 questions": with_values(
         trees, {"start": outrule.CrossFit(max_trees=100, depth=5)}, RATE=0.2
     ),
     "rate 0.4, 80 trees": with_values(trees, {"start": outrule.CrossFit(max_trees=80)}, RATE=0.4),
+    "trees always": with_values(cross_fit, _better=with_trees),
+    "members with trees and without, always": with_values(cross_fit, CLEARLY=np.inf),
+    "members with trees or without, never both": with_values(cross_fit, CLEARLY=0.0),
     "four of six members from isotonic": smoothed((0, 2, 3, 5)),
     "no member from isotonic": smoothed(()),
     "the loop stops at two standard errors": with_values(noise, NOISE=2.0),
