@@ -432,6 +432,7 @@ def _fused_loop() -> Callable[[np.ndarray, int], float]:
     return loop  # type: ignore[no-any-return]
 
 
+PAPER: dict[str, Any] = {"start": None, "rivals": ()}
 FIRST_CALL = """
 import time, numpy as np
 start = time.perf_counter()
@@ -440,7 +441,8 @@ imported = time.perf_counter()
 import outrule
 p = np.random.default_rng(0).random((2_000, 16)); y = np.random.default_rng(1).random((2_000, 16))
 rules = outrule.multipliers(16, limit=64)
-c = outrule.DecisionCalibrator(outrule.BestAction(), rules, 0.1, start=None, rivals=())
+settings = {SETTINGS}
+c = outrule.DecisionCalibrator(outrule.BestAction(), rules, 0.1, **settings)
 c.fit(p, y).predict(p); c.decide(p)
 print(time.perf_counter() - imported, imported - start)
 """
@@ -448,21 +450,22 @@ print(time.perf_counter() - imported, imported - start)
 
 def first_calls() -> dict[str, float]:
     """fit, predict and decide of a best action on an empty cache, and in a second process."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", FIRST_CALL]
-        environment = os.environ | {"NUMBA_CACHE_DIR": folder}
-        runs = [
-            subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-            for _ in range(2)
-        ]
-    (first, _), (second, imports) = ([float(word) for word in run.stdout.split()] for run in runs)
-    return {
-        "first process (compiles), seconds": first,
-        "second process (cached), seconds": second,
-        "importing numba, scipy.optimize and sklearn.base, seconds": imports,
-        **predictions("the paper's algorithm", start=None, rivals=()),
-        **predictions("the default settings"),
-    }
+    found, kinds = {}, {"the paper's algorithm": PAPER, "the default settings": {}}
+    for words, settings in kinds.items():
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", FIRST_CALL.replace("{SETTINGS}", repr(settings))]
+            environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+            runs = [
+                subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+                for _ in range(2)
+            ]
+        (first, _), (second, imports) = (map(float, run.stdout.split()) for run in runs)
+        found[f"first process (compiles), {words}, seconds"] = first
+        found[f"second process (cached), {words}, seconds"] = second
+    found["importing numba, scipy.optimize and sklearn.base, seconds"] = imports
+    for words, settings in kinds.items():
+        found |= predictions(words, **settings)
+    return found
 
 
 def predictions(words: str, **settings: Any) -> dict[str, float]:

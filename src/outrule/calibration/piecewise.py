@@ -60,7 +60,8 @@ class Indexed(NamedTuple):
         result = np.empty_like(instances.prediction)
         rest = (*self, NOTHING if frozen is None else frozen, result)
         follow: Any = kernels.curves.follow_item_curves
-        follow(instances.prediction, codes(instances), curve_of_item, *rest)
+        prediction = kernels.picking.frozen(instances.prediction)
+        follow(prediction, codes(instances), curve_of_item, *rest)
         return result
 
 

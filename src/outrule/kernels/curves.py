@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
-from outrule.kernels.picking import longest
+from outrule.kernels.picking import ZERO, longest
 from outrule.kernels.tally import project_simplex, project_simplices
 
 Floats = NDArray[np.float64]
@@ -455,7 +455,7 @@ def move_along(
             place = start + position
             if position < stop - start and not (len(frozen) and frozen[place]):
                 before = prediction[place]
-                prediction[place] = value_at(points, 0, len(points), before)
+                prediction[place] = value_at(points, ZERO, len(points), before)
                 touched = True
                 if not simplex:
                     after = prediction[place]

@@ -10,6 +10,8 @@ from outrule.kernels.compiling import njit
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 LARGEST = float(np.finfo(np.float64).max)
+# Not a literal: for one, Numba compiles once more whatever it is given to.
+ZERO: int = np.int64(0)  # type: ignore[assignment] # as good as an int
 
 
 @njit(nogil=True, cache=True)

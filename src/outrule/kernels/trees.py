@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.curves import level_of
-from outrule.kernels.picking import longest
+from outrule.kernels.picking import ZERO, longest
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -178,12 +178,12 @@ def add_trees(
         # Many items have no mark: then each answer is computed once, by level and item.
         known = np.empty((n_members, (n_edges + 1) * (n_items + 1)))
         _fill_known(words, about, n_edges, n_items, forest, ends, leaf, total, known)
-    first = 0
+    first = ZERO
     while first < n:
         last = first + 1
         while last < n and offsets[last + 1] - offsets[first] <= size:
             last += 1
-        begin, n_lanes = offsets[first], 0
+        begin, n_lanes = offsets[first], ZERO
         lane[:] = -1 if known.size else 0
         for r in range(n_tests):
             _mark(picks[r], offsets, first, last, lane)
