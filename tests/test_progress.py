@@ -30,8 +30,8 @@ def test_a_fit_tells_of_its_start_and_its_rounds_and_a_certificate_of_its_rules(
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), outrule.multipliers(4, limit=20))
     heard, _ = told(lambda: calibrator.fit(*draw(1)))
     parts = heard["part of the start"]
-    assert sorted(done for done, _, _ in parts) == list(range(1, 7))
-    assert {total for _, total, _ in parts} == {6}
+    assert sorted(done for done, _, _ in parts) == list(range(1, 13))  # with trees and without
+    assert {total for _, total, _ in parts} == {12}
     rounds = heard["round"]
     assert [done for done, _, _ in rounds] == list(range(1, len(calibrator.history_) + 1))
     assert {total for _, total, _ in rounds} == {None}  # the worst case says nothing
@@ -50,6 +50,28 @@ def test_rounds_that_are_limited_have_a_total(settings, total):
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), rules, **plain)
     heard, _ = told(lambda: calibrator.fit(*draw(1)))
     assert {one[1] for one in heard["round"]} == {total}
+
+
+def test_what_is_compiled_is_told_once(tmp_path):
+    code = """
+from outrule import progress, kernels
+import numpy as np
+heard = []
+with progress.heard_by(lambda *said: heard.append(said[:2])):
+    for _ in range(2):
+        kernels.picking.longest(np.zeros(3, dtype=np.int64))
+print(heard)
+"""
+    words = "compiling, once on this machine: kernel"
+    for expected in ([(words, 1)], []):  # the second process finds it on disk
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == str(expected)
 
 
 def test_nobody_listens_after_the_work():

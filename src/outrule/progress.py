@@ -30,3 +30,12 @@ def counter(noun: str, total: int | None = None) -> Callable[[], None]:
     if listener is None:
         return lambda: None
     return lambda: listener(noun, next(numbers), total, time.monotonic() - start)
+
+
+_kernels = count(1)
+
+
+def compiling() -> None:
+    """Another kernel is being compiled, as in the first call on a machine."""
+    if listener := _listener.get():
+        listener("compiling, once on this machine: kernel", next(_kernels), None, 0.0)

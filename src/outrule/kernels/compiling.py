@@ -23,6 +23,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
+from outrule import progress
 from outrule.files import whole_file
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -69,6 +70,7 @@ class KernelCache:
                 if content[-CHECKSUM:] == self._checksum(content[:-CHECKSUM]):
                     payload = _NUMBA_FILE(str(folder), self._name, None)._load_data(path.name)
                     return _REBUILD(context, *payload)
+        progress.compiling()
         return None
 
     def save_overload(self, sig: Any, result: Any) -> None:
