@@ -272,6 +272,16 @@ def test_items_that_are_rare_and_instances_that_are_copies_are_counted(tmp_path)
     assert copies["where"] == "instance 10000"
 
 
+def test_a_table_without_items_is_told_so_and_rows_that_are_alike_are_found(tmp_path):
+    spec = SPEC.replace('item = "driver"\n', "")
+    assert spec != SPEC
+    frame = trips(1, 200).drop("driver").sort("trip")
+    assert one(examined(tmp_path, frame, spec), "items", "note")["what"].startswith("no column is")
+    copies = one(examined(tmp_path, pl.concat([frame, frame[7:9]]), spec), "copies", "warning")
+    assert copies["what"] == "2 rows of the same instance are alike in all columns"
+    assert copies["where"].startswith("instance 10001")
+
+
 @pytest.mark.parametrize("more", ["", "propensity = 0.2"])
 def test_tables_without_rows_or_outcomes_are_errors(tmp_path, more):
     spec = SPEC.replace("[data]", f"[data]\n{more}")

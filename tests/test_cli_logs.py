@@ -149,6 +149,26 @@ def test_explored_decisions_certify_and_watch_a_model_that_was_fitted_on_all_out
     assert "already counted" in found.stderr
 
 
+def test_a_model_of_another_log_finds_the_propensities_of_what_was_explored(folder):
+    shown = np.random.default_rng(3).integers(3, size=2_000)
+    is_shown = pl.Series((shown[:, None] == np.arange(3)).ravel())
+    old = offers(2_000, 2).with_columns(clicked=pl.when(is_shown).then("clicked"), shown=1 / 3)
+    old.write_parquet(folder / "old.parquet")
+    (folder / "old.toml").write_text(SPEC.format(more='propensity = "shown"'))
+    model = folder / "old.json"
+    found = run("fit", folder / "old.parquet", "--spec", folder / "old.toml", "-o", model)
+    assert found.exit_code == 0, found.stderr
+    new = logged(explore(folder)[1])
+    new.write_parquet(folder / "new.parquet")
+    (folder / "new").mkdir()
+    new.write_parquet(folder / "new" / "0.parquet")
+    for table in ("new.parquet", "new"):
+        found = run("certify", model, folder / table, "--json")
+        assert json.loads(found.stdout)["feedback"] == "logged", found.stderr
+    found = run("watch", model, folder / "new.parquet", "--state", folder / "watch.json")
+    assert "estimated from a log" in found.stdout, found.stderr
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_log_in_many_files_is_certified_as_one_table(folder, nested):
     """The first file shows all outcomes, so that the nulls are found in the second."""

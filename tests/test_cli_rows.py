@@ -61,6 +61,7 @@ def test_lines_are_counted_as_an_editor_counts_them(folder, tmp_path):  # noqa: 
     path.write_text('trip,driver,pickup_km,score\n1,"an\nn",1,0.5\n1,bob,2,0.5\n2,ann,3,7\n')
     result = run("decide", folder / "model.json", path, "-o", tmp_path / "o.csv")
     assert refused(result, "prediction is 7 at instance 2, line 5 of")
+    assert "To go on without such instances: --on-error original" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["decide", "predict"])

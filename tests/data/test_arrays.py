@@ -639,7 +639,8 @@ def test_negative_weights_of_a_table_are_refused():
 def test_an_item_that_an_instance_offers_twice_is_refused():
     with refused(
         "item 'x' is offered twice, again at instance 'b', row 2 of the table. "
-        "An instance offers an item once: drop the row."
+        "An instance offers an item once: drop the row; or, where a row is a pair, name a column "
+        "of both, such as 'ann / monday', as the item."
     ):
         read(with_cell("car", 2, "x"))
     assert len(read(with_cell("car", 2, "x"), item=None)) == 2

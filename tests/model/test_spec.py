@@ -122,6 +122,14 @@ def test_a_spec_is_fitted_and_saved_as_any_calibrator(write, tmp_path):
     np.testing.assert_array_equal(loaded.predict(new), calibrator.predict(new))
 
 
+def test_a_request_needs_no_weight_and_no_cluster(write):
+    spec = read_spec(write(GOOD, ('cluster = "day"', 'cluster = "day"\nweight = "w"')))
+    new = spec.instances(trips().drop("completed", "day"), outcome=False)
+    assert (new.weight, new.cluster) == (None, None)
+    with refused("there is no column 'w'"):
+        spec.instances(trips())
+
+
 def test_the_multipliers_are_those_of_the_items_in_the_data(write):
     spec = read_spec(write())
     rules = DecisionCalibrator.from_spec(spec, spec.instances(trips())).rules

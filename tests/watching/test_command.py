@@ -173,7 +173,7 @@ def test_outcomes_may_be_empty_where_nothing_was_chosen(folder, tmp_path):
     assert "Rivals are not watched" in found.stdout
     broken = table.with_columns(done=pl.when(~pl.col("chosen")).then("done"))
     broken.write_csv(chosen)
-    words = ("outcome is missing at", "line", "an item that was chosen")
+    words = ("outcome is missing at", "line", "an item that the model chooses")
     assert refused(run(*command[:-3], tmp_path / "new.json", *BY_DAY), *words)
     assert not (tmp_path / "new.json").exists()
 

@@ -345,7 +345,9 @@ def test_bad_batches_are_refused_and_nothing_is_counted(begun, change, words):
 def test_the_outcome_of_a_chosen_item_must_be_known(calibrator):
     predictions, outcomes = draw(0.05, 3)
     outcomes[:] = np.nan
-    with pytest.raises(DataError, match=r"missing at instance 0, item \d, an item that was chosen"):
+    with pytest.raises(
+        DataError, match=r"missing at instance 0, item \d, an item that the model chooses"
+    ):
         Watch(calibrator).update(predictions, outcomes)
 
 

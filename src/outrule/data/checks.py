@@ -110,7 +110,8 @@ def check_repeats(
     if same.any():
         raise fault(
             lambda flat: f"item {names[codes[flat]]!r} is offered twice, again",
-            ". An instance offers an item once: drop the row.",
+            ". An instance offers an item once: drop the row; or, where a row is a pair, name a "
+            "column of both, such as 'ann / monday', as the item.",
             np.flatnonzero(same) + 1,
             origin,
             offsets,

@@ -33,6 +33,7 @@ def examine_columns(instances: Instances, settings: Settings) -> Iterator[Findin
     yield from _leaks(instances)
     yield from _filled(instances)
     yield from _copies(instances)
+    yield from _same_rows(instances)
     yield from _rare_items(instances)
     yield from _times(instances, settings)
 
@@ -184,6 +185,23 @@ def _filled(instances: Instances) -> Iterator[Finding]:
             )
 
 
+def _same_rows(instances: Instances) -> Iterator[Finding]:
+    """Rows of an instance that are alike in all columns, where no item says what they offer."""
+    frame = _frame(instances)
+    odd = any(kind == pl.Object or kind.is_nested() for kind in frame.dtypes)
+    if instances.item is not None or odd:
+        return
+    again = ~frame.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
+    if again.any():
+        yield Finding(
+            Severity.WARNING,
+            "copies",
+            f"{count(int(again.sum()), 'row')} of the same instance are alike in all columns",
+            "If they are one item, drop all but one: it would be chosen twice.",
+            instances.where_flat(int(again.argmax())),
+        )
+
+
 def _copies(instances: Instances) -> Iterator[Finding]:
     if instances.outcome is None or instances.propensity is not None:
         return
@@ -204,6 +222,13 @@ def _copies(instances: Instances) -> Iterator[Finding]:
 def _rare_items(instances: Instances) -> Iterator[Finding]:
     names = instances.item_names
     if names is None or instances.codes is None:
+        yield Finding(
+            Severity.NOTE,
+            "items",
+            "no column is named as item, so nothing can be corrected for one item alone",
+            "If items come again, name the column that says which it is; for pairs, one that names "
+            "both, such as 'ann / monday'.",
+        )
         return
     counts = np.bincount(instances.codes, minlength=len(names))
     rare = np.flatnonzero(counts < RARE)

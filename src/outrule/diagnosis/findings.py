@@ -31,7 +31,8 @@ class Finding:
 
     def __str__(self) -> str:
         place = "" if self.where is None else f" (first: {self.where})"
-        return f"{self.severity}, {self.topic}: {self.what}{place}. {self.remedy}"
+        end = "" if place == "" and self.what.endswith("?") else "."
+        return f"{self.severity}, {self.topic}: {self.what}{place}{end} {self.remedy}".rstrip()
 
 
 def error_of(topic: str, fault: DataError) -> Finding:

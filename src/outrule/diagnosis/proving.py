@@ -154,7 +154,9 @@ def _support(decided: Decided, log: Log) -> Iterator[Finding]:
         "support",
         f"for the plain decisions the log is worth about {size:,.0f} of {len(decided.instances):,} "
         "instances with all outcomes",
-        "Explore more: see docs/logs.md." if few else "Bounds are as wide as with so many.",
+        "Explore more: see docs/logs.md."
+        if few
+        else "Differences to rules, which certify judges, are mostly worth less.",
     )
     for number, rule in enumerate(decided.rules):
         marks = decided.marks(number)

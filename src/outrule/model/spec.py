@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from outrule.data.instances import Instances
@@ -70,9 +70,12 @@ class Spec:
         ----------
         frame : as for ``Instances.from_table``
         outcome : bool
-            False where the outcome is not known, or must not be.
+            False where the outcome is not known, or must not be; weights and clusters are not
+            needed then either.
         """
-        names = self.columns if outcome else self.columns.before_decision()
+        names = self.columns
+        if not outcome:  # nor is what only counts where there are outcomes
+            names = replace(names.before_decision(), weight=None, cluster=None)
         known = _names(frame)
         if known is not None:
             self._check_known(names, known)

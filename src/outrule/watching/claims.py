@@ -245,6 +245,7 @@ def _check_outcome(instances: Instances, outcome: Floats, chosen: Booleans, term
             "log with propensities, or on the outcomes of chosen items."
         )
     raise DataError(
-        f"outcome is missing at {where}, an item that was chosen. Pass instances once their "
-        "outcomes are known."
+        f"outcome is missing at {where}, an item that the model chooses. Pass instances once their "
+        "outcomes are known. If something else was chosen there, the table is a log of other "
+        "decisions, which needs propensities."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
@@ -110,8 +110,7 @@ def open_tables(model: Model, *tables: str, outcome: bool) -> Opened:
 
 def with_propensity(names: ColumnNames, frame: pl.DataFrame) -> ColumnNames:
     """Where outcomes are null, the propensities of `outrule decide --explore` beside them."""
-    logged = names.propensity is None and PROPENSITY in frame.columns
-    if logged and names.outcome in frame.columns and has_nulls(frame[names.outcome]):
+    if _is_explored(names, frame.columns) and has_nulls(frame[str(names.outcome)]):
         return replace(names, propensity=PROPENSITY)
     return names
 
@@ -119,12 +118,18 @@ def with_propensity(names: ColumnNames, frame: pl.DataFrame) -> ColumnNames:
 def with_propensity_in(names: ColumnNames, paths: Sequence[Place]) -> ColumnNames:
     """The same for a table in many files, of which one with a null is enough."""
     for path in paths:
-        known = parquet_schema(path)
-        if names.propensity is not None or not {PROPENSITY, names.outcome} <= {*known}:
+        if not _is_explored(names, parquet_schema(path)):
             return names
         if has_nulls(read_columns(path, [str(names.outcome)])[str(names.outcome)]):
             return replace(names, propensity=PROPENSITY)
     return names
+
+
+def _is_explored(names: ColumnNames, known: Collection[str]) -> bool:
+    """Whether it has that column, and not the one that the model was fitted with."""
+    own = names.propensity
+    lacks_own = own is None or (isinstance(own, str) and own not in known)
+    return lacks_own and PROPENSITY in known and names.outcome in known
 
 
 def has_nulls(column: pl.Series) -> bool:

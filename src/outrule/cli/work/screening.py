@@ -21,6 +21,7 @@ from outrule.types import Integers
 from outrule.words import count
 
 Work = Callable[[Instances], NDArray[Any]]
+GO_ON = "To go on without such instances: --on-error original, or --on-error skip."
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -89,6 +90,8 @@ def _try(
                 instances = opened.instances(rows, unseen=unseen, original=original)
                 column = instances.origin.restore(work(instances), None)
         except DataError as error:
+            if stop and error.faults:
+                raise DataError(f"{error} {GO_ON}") from None
             if stop or not error.faults:
                 raise
             bad, group = rows[list(error.faults)], opened.groups()
