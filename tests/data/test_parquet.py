@@ -19,6 +19,7 @@ from outrule.data import parquet
 from outrule.data.parquet import read_footer
 from outrule.data.parquet_shapes import FILE, PAGE
 from outrule.data.table_files import parquet_schema, read_columns, read_table
+from outrule.data.table_sizes import array_widths
 from outrule.errors import DataError
 
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
@@ -280,7 +281,7 @@ FOOTERS = {
     "fewer children": (change((2, 0, 5), 2), "its schema is more than a tree"),
     "negative children": (change((2, 0, 5), -3), "its schema is too deep, or not a tree"),
     "many children": (change((2, 0, 5), 2**31 - 1), "its schema is too deep, or not a tree"),
-    "names": (change((2, 1, 4), None), "missing|name"),
+    "names": (change((2, 1, 4), None), "its schema lacks names"),
     "type": (change((2, 1, 1), 9), "column 'a' has a type that does not exist"),
     "length": (change((2, 1), {1: 7, 2: -4, 3: 0, 4: b"a"}), "has a type that does not exist"),
     "deep": (nest, "its schema is too deep, or not a tree"),
@@ -327,6 +328,21 @@ def test_arrays_take_as_much_memory_as_their_schema_says(tmp_path, monkeypatch):
             read_table(path)
         with pytest.raises(DataError, match=rf"unpacks to about {size} GB, more than half"):
             read_columns(path, ["a"])
+
+
+def test_arrays_of_arrays_have_no_length_that_overflows(tmp_path):
+    path = tmp_path / "table.parquet"
+    kind = pa.int64()
+    for _ in range(3):
+        kind = pa.list_(kind, 2**31 - 1)
+    message = pa.schema({"a": kind}).serialize().to_pybytes()
+    assert array_widths(message) == {"a": [1 << 40]}
+    data = written()
+    content = footer_of(data)
+    content[5] = [{1: b"ARROW:schema", 2: base64.b64encode(message)}]
+    path.write_bytes(with_footer(data, content))
+    with pytest.raises(DataError, match=r"unpacks to about 263,\d+\.\d GB, more than half"):
+        read_table(path)
 
 
 def test_the_files_that_ended_the_process_are_refused():

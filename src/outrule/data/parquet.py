@@ -224,7 +224,8 @@ def _arrays(found: _Found) -> dict[str, list[int]]:
 def _leaves(found: _Found, arrays: dict[str, list[int]]) -> tuple[Leaf, ...]:
     """The leaves of the schema, which is a tree with parents before their children."""
     elements, leaves = found.elements(), []
-    if len(elements) != found.column("n_elements", 1)[0]:
+    n_elements = found.column("n_elements", 1)[0]
+    if len(elements) != n_elements or not all("name" in element for element in elements):
         raise ValueError("its schema lacks names")
     pending: list[tuple[int, int, str | None, bool]] = [(1, 0, None, False)]
     for number, element in enumerate(elements):
@@ -234,7 +235,7 @@ def _leaves(found: _Found, arrays: dict[str, list[int]]) -> tuple[Leaf, ...]:
         if n > 1:
             pending.append((n - 1, depth, column, is_repeated))
         if column is None and depth:
-            column = element["name"]
+            column = str(element["name"])
         is_repeated |= element.get("repetition") == REPEATED
         children = element.get("children", 0)
         if depth > MOST_DEPTH or not 0 <= children < len(elements):

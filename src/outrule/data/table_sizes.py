@@ -14,6 +14,7 @@ from outrule.memory import LIMIT, free_memory
 ROW = 8  # bytes that a row costs at least
 CHUNK = 1 << 20  # bytes of a stream that are read at once
 DEEPEST = 100  # fields in each other
+LONGEST = 1 << 40  # values of an array, which is more than any memory
 FIXED_SIZE_LIST = 16  # a type of Arrow
 FAULTS = (LookupError, ValueError, TypeError, struct.error)
 
@@ -73,7 +74,7 @@ def _widths(field: Flat, width: int, depth: int, room: Iterator[int]) -> Iterato
         raise ValueError("its Arrow schema is not a tree, or too deep")
     kind = field.table(3) if field.number(2, "B") == FIXED_SIZE_LIST else None
     if kind is not None:
-        width *= max(kind.number(0, "i"), 1)
+        width = min(width * max(kind.number(0, "i"), 1), LONGEST)
     is_leaf = True
     for child in field.tables(5):
         is_leaf = False
