@@ -18,8 +18,9 @@ import pytest
 from hypothesis import given, strategies as st
 from polars.testing import assert_frame_equal
 
+from outrule.data.parquet import read_footer
 from outrule.data.table_files import EXTENSIONS, read_table, table_kind, write_table
-from outrule.data.table_sizes import arrow_bytes, parquet_bytes
+from outrule.data.table_sizes import arrow_bytes
 from outrule.errors import DataError
 
 FRAME = pl.DataFrame(
@@ -311,7 +312,7 @@ WIDE = pl.DataFrame(
 
 
 def parquet_size(data):
-    return parquet_bytes(data[-8 - int.from_bytes(data[-8:-4], "little") : -8])
+    return read_footer(np.frombuffer(data, np.uint8)).size()
 
 
 def test_the_size_in_memory_is_read_from_the_metadata():

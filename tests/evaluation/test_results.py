@@ -1,7 +1,9 @@
 """The folder of a run: what it keeps, which files do not count, and which folders are rejected."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import made_up
 import numpy as np
@@ -128,4 +130,8 @@ def test_damaged_results_are_rejected(tmp_path):
         read_results(tmp_path)
     (tmp_path / "runs.parquet").unlink()
     with pytest.raises(outrule.DataError, match="are damaged"):
+        read_results(tmp_path)
+    aborting = Path(__file__).parent.parent / "fuzz/corpus/parquet/trips@count.parquet"
+    shutil.copyfile(aborting, tmp_path / "runs.parquet")
+    with pytest.raises(outrule.DataError, match=r"are damaged: .* a page has -1 values"):
         read_results(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import test_codec as models
 
 import outrule
 from fuzz.mutations import Generator, damage_bytes, damage_text, damage_values, one_of
-from outrule.data.table_files import read_table, write_table
+from outrule.data.table_files import parquet_schema, read_columns, read_table, write_table
 from outrule.demos.example import SPEC
 from outrule.errors import ArgumentError, DataError
 from outrule.proof.statement import CertificateError
@@ -42,6 +43,26 @@ TIMES = TRIPS.with_columns(
     waited=pl.duration(minutes=pl.col("trip")),
     opens=pl.time(hour=pl.col("trip") + 8),
 )
+# Columns of every shape, in pages that are not compressed, so that damage is not found by chance.
+SHAPES = TRIPS.select(
+    "trip",
+    "rider",
+    "pickup_km",
+    pairs=pl.concat_list("score", "rating").cast(pl.Array(pl.Float64, 2)),
+    lists=pl.concat_list("zone", "driver").reshape((24, 1, 2)).arr.to_list(),
+    both=pl.struct("day", inner=pl.struct("rain", "zone")),
+    cost=pl.col("pickup_km").cast(pl.Decimal(12, 2)),
+    state=pl.col("rider").cast(pl.Enum(["r", "s", "t"])),
+    data=pl.col("driver").cast(pl.Binary),
+    at=pl.col("day").cast(pl.Datetime("ns", "UTC")),
+    small=pl.col("nearest").cast(pl.Int8),
+)
+DELTAS = {
+    "trip": "DELTA_BINARY_PACKED",
+    "driver": "DELTA_LENGTH_BYTE_ARRAY",
+    "rider": "DELTA_BYTE_ARRAY",
+    "score": "BYTE_STREAM_SPLIT",
+}
 FIT = """
 [multipliers]
 levels = [0.0, 0.5, 1.0]
@@ -249,6 +270,12 @@ class TableKind:
         if self.suffix == ".parquet":
             pq.write_table(TRIPS.to_arrow(), folder / "arrow.parquet", row_group_size=5)
             plain.write_parquet(folder / "snappy.parquet", compression="snappy")
+            SHAPES.write_parquet(folder / "shapes.parquet", compression="uncompressed")
+            second = {"data_page_version": "2.0", "compression": "none"}
+            pq.write_table(SHAPES.to_arrow(), folder / "shapes2.parquet", **second)
+            narrow = TRIPS.select(*DELTAS, "rating").to_arrow(compat_level=pl.CompatLevel.oldest())
+            second |= {"use_dictionary": False, "column_encoding": DELTAS}
+            pq.write_table(narrow, folder / "deltas.parquet", **second)
         if self.suffix == ".arrow":
             plain.write_ipc_stream(folder / "stream.arrow")
             plain.write_ipc(folder / "zstd.arrow", compression="zstd")
@@ -257,8 +284,12 @@ class TableKind:
         return (damage_text if self.suffix == ".csv" else damage_bytes)(data, generator)
 
     def use(self, path: Path, base: str) -> None:
+        if self.suffix == ".parquet":  # as in a folder
+            with suppress(DataError):
+                read_columns(path, list(parquet_schema(path))[-3:])
         frame = read_table(path)
-        write_table(frame.select(pl.exclude(pl.Binary)), "/dev/null")
+        nested = [name for name, one in frame.schema.items() if one.is_nested() or one == pl.Binary]
+        write_table(frame.drop(nested), "/dev/null")  # as CSV
 
 
 FILE_KINDS: dict[str, Any] = {

@@ -1,6 +1,8 @@
 """The cache of compiled kernels: read-only, full, damaged and shared folders."""
 
+import importlib
 import os
+import pkgutil
 import re
 import resource
 import shutil
@@ -124,6 +126,14 @@ def test_a_change_in_a_kernel_that_is_called_is_noticed(tmp_path, monkeypatch):
     after = stamps()
     assert before[0] != after[0]
     assert before[1] == after[1]
+
+
+def test_no_kernel_has_fastmath_which_those_that_it_calls_would_keep():
+    """Numba compiles a callee with the options of its first caller, and the cache keeps that."""
+    for module in pkgutil.iter_modules([str(PACKAGE / "kernels")], "outrule.kernels."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            options = getattr(value, "targetoptions", {})
+            assert "fastmath" not in options, f"{module.name}.{name}"
 
 
 def test_all_kernels_have_this_cache():

@@ -18,9 +18,11 @@ from outrule.kernels import (
     independence,
     matching,
     overlap,
+    pages,
     patching,
     picking,
     tally,
+    thrift,
     trees,
 )
 
@@ -328,10 +330,35 @@ def bet(generator, n, _):
         assert 0 <= betting.lower_bound(value, weight, stake, kind, least, 3.0) <= 1
 
 
+def read_pages(generator, n, m):
+    """Bytes of any kind, more often those that begin structures, lists and long numbers."""
+    size = 40 * n + m
+    begins = generator.choice(
+        np.frombuffer(b"\x15\x19\x1c\x5c\x18\x00\xff\x80\x2c\xfc", np.uint8), size
+    )
+    data = np.where(generator.random(size) < 0.6, begins, generator.integers(0, 256, size))
+    data = Around(data.astype(np.uint8))
+    shapes = np.zeros((4, thrift.N_FIELDS), np.int64)
+    plain = (thrift.BOOL, thrift.BYTE, thrift.INTEGER, thrift.TEXT, thrift.STRUCT + 2)
+    shapes[1:] = generator.choice([0, *plain, thrift.LIST + thrift.STRUCT + 3], (3, 32))
+    shapes[1:] += thrift.KEEP * generator.integers(0, 2, (3, 32))
+    stack = np.zeros((thrift.DEEPEST, thrift.STACK), np.int64)
+    kept = Around(np.zeros((m, thrift.KEPT), np.int64))
+    at, found = thrift.read_struct(data.array, 0, size, shapes, 1, stack, kept.array)
+    assert thrift.DAMAGED <= at <= size
+    assert 0 <= found <= size
+    kept.check()
+    starts = generator.integers(0, size + 1, n)
+    ends = starts + generator.integers(0, size + 1 - starts)
+    numbers = generator.integers(0, 2**62, (2, n))
+    widths, places = np.full(n, 1), generator.integers(32, 64, pages.N_PLACES)
+    pages.find_fault(data.array, starts, ends, *numbers, widths, shapes, 1, places)
+
+
 FAMILIES = [
     *(solve_best, solve_top, solve_matroids, solve_forests, solve_matchings, solve_assignments),
     *(sum_and_patch, sum_and_patch_dense, follow_best, compare_decisions, follow_curves, bet),
-    grow_trees,
+    *(grow_trees, read_pages),
 ]
 
 
@@ -354,7 +381,7 @@ HELPERS = {  # of other kernels
 
 def test_every_kernel_is_tried():
     source = inspect.getsource(inspect.getmodule(hostile))
-    singles = (best, betting, greedy, independence, patching, tally, trees)
+    singles = (best, betting, greedy, independence, pages, patching, tally, thrift, trees)
     for module in (assignment, curves, matching, overlap, *singles):
         name = module.__name__.rpartition(".")[2]
         for kernel, value in vars(module).items():

@@ -12,11 +12,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from mmap import ACCESS_READ, mmap
 from os import PathLike
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from outrule.data.addresses import Address, Place
 from outrule.data.silence import quiet_panics
@@ -24,7 +27,6 @@ from outrule.data.table_sizes import (
     FAULTS,
     arrow_bytes,
     check_memory,
-    parquet_bytes,
     read_stream,
 )
 from outrule.errors import DataError
@@ -159,25 +161,28 @@ def stack(tables: Sequence[TableFile], instance: str) -> TableFile:
 
 def parquet_schema(path: Place) -> dict[str, pl.DataType]:
     """The columns of a Parquet file and their types, from its end alone."""
-    with _source(path, only_end=True) as source:
+    with _source(path) as source:
         return dict(pl.read_parquet_schema(source))
 
 
 def parquet_notes(path: Place) -> dict[str, str]:
     """What was written into a Parquet file beside its table."""
-    with _source(path, only_end=True) as source:
+    with _source(path) as source:
         return pl.read_parquet_metadata(source)
 
 
 def read_columns(path: Place, columns: Sequence[str]) -> pl.DataFrame:
     """Some columns of a Parquet file."""
-    with _source(path) as source:
+    with _source(path, columns) as source:
         return pl.read_parquet(source, columns=list(columns), glob=False, hive_partitioning=False)
 
 
 @contextmanager
-def _source(path: Place, *, only_end: bool = False) -> Iterator[Path | bytes]:
-    """What Polars reads; errors about a Parquet file that is missing or damaged have its name."""
+def _source(path: Place, columns: Collection[str] = ()) -> Iterator[Path | bytes]:
+    """What Polars reads; errors about a Parquet file that is missing or damaged have its name.
+
+    Without columns, what the end of the file says is enough.
+    """
     name = str(path)
     check_forks()
     try:
@@ -187,19 +192,27 @@ def _source(path: Place, *, only_end: bool = False) -> Iterator[Path | bytes]:
             with path.open("rb") as file:
                 start = file.read(8)
         else:
-            source = path.read_end() if only_end else path.read_bytes()
+            source = path.read_bytes() if columns else path.read_end()
             start = source[:8]
         _check_start(start, Kind.PARQUET, name)
         _check_name(name)
+        try:
+            _check_parquet(source, name, columns)
+        except FAULTS as error:
+            raise _damaged(name, Kind.PARQUET, error) from None
         with quiet_panics():
             yield source
     except OSError as error:
         raise DataError(f"{name} cannot be read: {_reason(error)}.") from None
     except POLARS_ERRORS as error:
-        raise DataError(
-            f"{name} is not a valid Parquet file, or it is damaged or cut short "
-            f"({_reason(error)}). Write it again."
-        ) from None
+        raise _damaged(name, Kind.PARQUET, error) from None
+
+
+def _damaged(name: str, kind: Kind, error: BaseException) -> DataError:
+    return DataError(
+        f"{name} is not a valid {kind.value} file, or it is damaged or cut short "
+        f"({_reason(error)}). Write it again."
+    )
 
 
 def write_table(
@@ -291,7 +304,11 @@ def _check_start(start: bytes, kind: Kind, name: str) -> None:
 def _parse_binary(source: Path | bytes, kind: Kind, name: str) -> pl.DataFrame:
     """Parquet or Arrow; whatever Polars says about a damaged file becomes one DataError."""
     try:
-        check_memory(_unpacked_size(source, kind), name)
+        if kind is Kind.PARQUET:
+            _check_parquet(source, name)
+        else:
+            assert isinstance(source, bytes)
+            check_memory(arrow_bytes(source), name)
         with quiet_panics():
             frame = _read_binary(source, kind)
         _check_dates(frame, name)
@@ -301,10 +318,24 @@ def _parse_binary(source: Path | bytes, kind: Kind, name: str) -> pl.DataFrame:
     except pl.exceptions.DuplicateError:
         raise DataError(f"{name} has two columns of the same name: rename or drop one.") from None
     except (OSError, MemoryError, *FAULTS, *POLARS_ERRORS) as error:
-        raise DataError(
-            f"{name} is not a valid {kind.value} file, or it is damaged or cut short "
-            f"({_reason(error)}). Write it again."
-        ) from None
+        raise _damaged(name, kind, error) from None
+
+
+def _check_parquet(source: Path | bytes, name: str, columns: Collection[str] | None = None) -> None:
+    """Raise before Polars believes a damaged file, or unpacks more than there is memory for."""
+    from outrule.data.parquet import read_footer  # loads Numba, which other files do not need
+
+    data = np.frombuffer(source, np.uint8) if isinstance(source, bytes) else _mapped(source)
+    footer = read_footer(data)
+    if columns is None or columns:
+        check_memory(footer.size(columns), name)
+        footer.check_pages(data, columns)
+
+
+def _mapped(path: Path) -> NDArray[np.uint8]:
+    """The bytes of a file, of which only those are read that are looked at."""
+    with path.open("rb") as file:
+        return np.frombuffer(mmap(file.fileno(), 0, access=ACCESS_READ), np.uint8)
 
 
 def _read_binary(source: Path | bytes, kind: Kind) -> pl.DataFrame:
@@ -326,20 +357,6 @@ def _check_dates(frame: pl.DataFrame, name: str) -> None:
                     f"{name}: column {column.name!r} has a date that no calendar has: correct it, "
                     "or drop the column."
                 )
-
-
-def _unpacked_size(source: Path | bytes, kind: Kind) -> int:
-    if kind is Kind.ARROW:
-        assert isinstance(source, bytes)
-        return arrow_bytes(source)
-    with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 8))
-        length = int.from_bytes(file.read(4), "little")
-        if file.read(4) != b"PAR1" or length > size - 12:
-            raise ValueError("its end is missing")
-        file.seek(size - 8 - length)
-        return parquet_bytes(file.read(length))
 
 
 def _parse_csv(data: bytes, kind: Kind, name: str) -> pl.DataFrame:

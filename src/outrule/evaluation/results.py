@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 import outrule
+from outrule.data.table_files import read_table
 from outrule.errors import DataError
 from outrule.evaluation.grid import PAPER_PROBLEMS, Grid, Unit
 from outrule.files import whole_file, write_text
@@ -106,7 +107,7 @@ def read_results(path: Path) -> Results:
         for name, value in settings.items():
             settings[name] = tuple(value) if isinstance(value, list) else value
         tables = [
-            pl.read_parquet(path / f"{name}.parquet").select(*columns)
+            read_table(path / f"{name}.parquet").select(*columns)
             for name, columns in TABLES.items()
         ]
         return Results(Grid(**settings), content["provenance"], *tables)

@@ -563,13 +563,14 @@ def _match_perfectly(g: Integers) -> None:
             _search(g, root)
 
 
-@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})  # lets LLVM take the maximum in vectors
+@njit(nogil=True, cache=True)
 def _largest(weights: Floats, scale: Floats, u: Vertices, v: Vertices) -> float:
     """The largest weight of an item that is no loop, 0 if none is positive."""
     largest = 0.0
     for item in range(len(weights)):
         weight = scaled(weights, scale, item) if u[item] != v[item] else 0.0
-        largest = max(largest, weight)
+        if weight > largest:
+            largest = weight
     return largest
 
 

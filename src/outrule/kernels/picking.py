@@ -22,7 +22,10 @@ def scaled(weights: NDArray[np.float64], scale: NDArray[np.float64], item: int) 
 
 @njit(nogil=True, cache=True)
 def capped(weight: float) -> float:
-    """A weight that is finite from above, so that differences of weights are numbers."""
+    """A weight that is finite from above, so that differences of weights are numbers.
+
+    With fastmath, NaN would stay; and a kernel compiles those that it calls with its own options.
+    """
     if weight > LARGEST:
         return LARGEST
     return weight if weight == weight else 0.0
