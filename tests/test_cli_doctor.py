@@ -278,7 +278,7 @@ def test_a_table_without_items_is_told_so_and_rows_that_are_alike_are_found(tmp_
     frame = trips(1, 200).drop("driver").sort("trip")
     assert one(examined(tmp_path, frame, spec), "items", "note")["what"].startswith("no column is")
     copies = one(examined(tmp_path, pl.concat([frame, frame[7:9]]), spec), "copies", "warning")
-    assert copies["what"] == "2 rows of the same instance are alike in all columns"
+    assert copies["what"] == "2 rows are copies of another row of the same instance"
     assert copies["where"].startswith("instance 10001")
 
 

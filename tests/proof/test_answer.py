@@ -143,7 +143,7 @@ def test_a_margin_above_what_is_at_stake_is_warned_of(certificate, best, gain, w
     )
     assert Answer(found).question == "Deploy? Only if the margin is acceptable"
     nothing = replace(found, improvement=Estimate(0.0, -0.1, 0.1)).next_step
-    assert nothing.startswith("Next: nothing is to be gained here: keep what you have, or fit")
+    assert nothing.startswith("Next: there is nothing to gain here: keep what you have, or fit")
     assert replace(found, margin=0.04).warning is None
     assert Answer(replace(found, margin=0.04)).question == "Deploy? Yes"
 

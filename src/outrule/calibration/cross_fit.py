@@ -43,9 +43,9 @@ class CrossFit:
     out no longer falls, and go back to where it was lowest. The tests are those of the loop that
     follows. Where only some outcomes are observed, each counts 1 / propensity.
 
-    Trees can lower the squared error and yet add noise to the decisions. So each member is boosted
-    with trees and without, and the kind is kept whose decisions are worth more outside, by more
-    than a standard error; or both, where that is not clear.
+    Trees can lower the squared error and yet add noise to decisions. So each member is boosted with
+    trees and without. The kind whose decisions are worth more on what its members have not seen is
+    kept; where the difference is within a standard error, both are.
 
     In ``fit`` an instance starts from the mean of the members that have not seen it, which are half
     of them; new instances start from the mean of all, which is only a little smoother. ``predict``

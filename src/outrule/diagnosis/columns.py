@@ -193,11 +193,12 @@ def _same_rows(instances: Instances) -> Iterator[Finding]:
         return
     again = ~frame.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
     if again.any():
+        copies = "row is a copy" if again.sum() == 1 else "rows are copies"
         yield Finding(
             Severity.WARNING,
             "copies",
-            f"{count(int(again.sum()), 'row')} of the same instance are alike in all columns",
-            "If they are one item, drop all but one: it would be chosen twice.",
+            f"{again.sum():,} {copies} of another row of the same instance",
+            "If they are one item, drop all but one: it could be chosen twice.",
             instances.where_flat(int(again.argmax())),
         )
 

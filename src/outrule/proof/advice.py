@@ -108,7 +108,7 @@ class Advice:
     def _after_pass(self) -> str:
         if self.margin_warning is not None and not self._stake[0] > 0:
             return (
-                "nothing is to be gained here: keep what you have, or fit again on more data or "
+                "there is nothing to gain here: keep what you have, or fit again on more data or "
                 "with other rules."
             )
         if self.margin_warning is not None:
