@@ -28,11 +28,12 @@ ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.:-]+://")
 
 
 @contextmanager
-def whole_file(target: Path) -> Iterator[Path]:
+def whole_file(target: Path, *, durable: bool = True) -> Iterator[Path]:
     """A draft to write to; it replaces the target at the end, or is removed after an error.
 
     A link stays, and what it points to is replaced. The new file has the permissions of the old
-    one. Drafts of the same target that a killed process has left are removed.
+    one. Drafts of the same target that a killed process has left are removed. A file that is not
+    ``durable`` may be damaged if the machine fails within seconds; it does not wait for the disk.
     """
     target = follow_links(target)
     try:
@@ -43,8 +44,9 @@ def whole_file(target: Path) -> Iterator[Path]:
     draft, lock = _new_draft(target, 0o666 if old is None else 0o600)
     try:
         yield draft
-        with draft.open("rb+") as file:
-            os.fsync(file.fileno())
+        if durable:
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
         if old is not None:
             _keep_access(draft, old)
         if fcntl is None:

@@ -80,7 +80,8 @@ class KernelCache:
         for folder in _folders(to_write=True):
             with suppress(Exception):  # read-only or full: the next one, or none
                 folder.mkdir(parents=True, exist_ok=True)
-                with whole_file(self._file(folder, sig, result.codegen)) as draft:
+                path = self._file(folder, sig, result.codegen)
+                with whole_file(path, durable=False) as draft:  # its checksum tells damage
                     draft.write_bytes(payload + self._checksum(payload))
                 return
 
