@@ -133,12 +133,12 @@ def patch_curves(
     few, space = _workspace(offsets, picks)
     begins, rising = _rising(ends, points)
     for first in range(0, len(offsets) - 1, FEW):
-        near = offsets[first : first + FEW + 1]
-        begin, end = near[0], near[-1]
+        begin, near = offsets[first], _near(offsets, first)
+        end = begin + near[-1]
         copy_items(prediction[begin:end], few)
         stays = frozen[begin:end] if len(frozen) else frozen
         patches = (order, ends, points, begins, rising, 0, len(order))
-        _patch_few(few, near - begin, picks, first, patches, stays, simplex, space)
+        _patch_few(few, near, picks, first, patches, stays, simplex, space)
         copy_items(few[: end - begin], prediction[begin:end])
 
 
@@ -161,20 +161,28 @@ def sum_members(
     lengths, order, ends, points = patches
     begins, rising = _rising(ends, points)
     for first in range(0, len(offsets) - 1, FEW):
-        begin = offsets[first]
-        near = offsets[first : first + FEW + 1] - begin
-        size = near[-1]
-        end = begin + size
+        begin, near = offsets[first], _near(offsets, first)
+        end = begin + near[-1]
         stays = frozen[begin:end] if len(frozen) else frozen
-        result[begin:end] = 0.0
+        for j in range(begin, end):
+            result[j] = 0.0
         for c in range(len(lengths) - 1):
             copy_items(starts[c, begin:end], few)
             if simplex:
                 project_simplices(few, near, stays)
             some = (order, ends, points, begins, rising, lengths[c], lengths[c + 1])
             _patch_few(few, near, picks, first, some, stays, simplex, space)
-            for j in range(size):
-                result[begin + j] += few[j]
+            for j in range(begin, end):
+                result[j] += few[j - begin]
+
+
+@njit(nogil=True, cache=True)
+def _near(offsets: Integers, first: int) -> Integers:
+    """The offsets of FEW instances, from 0 on; by a loop, as a difference compiles slowly."""
+    near = np.empty(min(FEW, len(offsets) - 1 - first) + 1, dtype=np.int64)
+    for i in range(len(near)):
+        near[i] = offsets[first + i] - offsets[first]
+    return near
 
 
 @njit(nogil=True, cache=True)
@@ -188,15 +196,15 @@ def copy_items(source: Floats, target: Floats) -> None:
 def _workspace(offsets: Integers, picks: NDArray[np.integer]) -> tuple[Floats, Space]:
     """Room for the items of FEW instances and one more, and for what their patches need.
 
-    That is where each rule's marks are, and for which instances they were written; FEW places;
-    twice FEW values; and the items of one instance.
+    That is where each rule's marks are, and for which instances they were written (the number of
+    the first, plus one); twice FEW values; and the items of one instance.
     """
     most, n = 0, len(offsets) - 1
     for first in range(0, n, FEW):
         most = max(most, offsets[min(first + FEW, n)] - offsets[first])
     n_rules, k, _ = picks.shape
-    marks = np.full((n_rules + 1, max(k, 1), FEW), np.int32(most))
-    written = np.full(n_rules, -1)
+    marks = np.empty((n_rules + 1, max(k, 1), FEW), dtype=np.int32)
+    written = np.zeros(n_rules, dtype=np.int64)
     return np.zeros(most + 1), (marks, written, np.zeros(2 * FEW), np.empty(longest(offsets)))
 
 
@@ -228,8 +236,8 @@ def _patch_few(
                     best = spare if len(frozen) and frozen[best] else best
                 marks[rule, 0, i] = best
             marks[rule, 0, n:] = spare
-        elif written[rule] != first:
-            written[rule] = first
+        elif written[rule] != first + 1:
+            written[rule] = first + 1
             for j in range(picks.shape[1]):
                 _locate(picks[rule, j, first : first + n], offsets, frozen, spare, marks[rule, j])
         pieces = rising[begins[t] : begins[t + 1]]
