@@ -9,21 +9,30 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import polars as pl
 
 from outrule.cli.options import OnError, check_output
 from outrule.cli.talking import printable, say
 from outrule.cli.work.files import Opened, open_key, open_model, open_tables
 from outrule.cli.work.screening import Answers, write_errors
+from outrule.data.addresses import Address, Place, list_addresses, place_of
+from outrule.data.nesting import is_nested
+from outrule.data.partitions import (
+    File,
+    check_schemas,
+    count_instances,
+    find_files,
+    fingerprint_file,
+    n_files,
+    stamp_of,
+)
+from outrule.data.table_files import parquet_notes, write_table
 from outrule.errors import DataError
 from outrule.files import STANDARD, follow_links, is_address, is_utf8
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from outrule.data.addresses import Place
-    from outrule.data.partitions import File
-    from outrule.model.model import Model
+from outrule.model.codec import fingerprint
+from outrule.model.model import Model, unseen_words
 
 MADE_FROM, COUNTS = "outrule", "outrule.counts"  # of the notes in a Parquet file
 
@@ -98,11 +107,6 @@ class Names(NamedTuple):
 
 def fill_folder(job: Job, fill: Fill) -> Done:
     """Fill every file of a folder that is not done, after all of them were looked at."""
-    from outrule.data.addresses import place_of
-    from outrule.data.partitions import check_schemas, count_instances, find_files, n_files
-    from outrule.model.codec import fingerprint
-    from outrule.model.model import unseen_words
-
     if job.errors is not None:
         words = "it is written beside every output that has any, as NAME.errors.csv"
         raise DataError(f"--errors is not supported for a folder: {words}.")
@@ -134,10 +138,6 @@ def _fill_file(
     file: File, target: Place, model: Model, fill: Fill, label: dict[str, Any], on_error: OnError
 ) -> tuple[Done, list[Any] | None]:
     """What was answered, and the items training did not have; None for those: it was done."""
-    from outrule.data.addresses import place_of
-    from outrule.data.partitions import fingerprint_file, stamp_of
-    from outrule.data.table_files import parquet_notes, write_table
-
     made_from = json.dumps({**label, "input": fingerprint_file(file.path)}, sort_keys=True)
     if target.exists():
         done = _done_before(parquet_notes(target), made_from)
@@ -176,10 +176,6 @@ def _done_before(notes: dict[str, str], made_from: str) -> Done | None:
 
 def _empty(opened: Opened, label: dict[str, Any]) -> Filled:
     """A partition without rows stays one, with the columns that the others get."""
-    import polars as pl
-
-    from outrule.data.nesting import is_nested
-
     names = {label["column"]: pl.Float64 if label["command"] == "predict" else pl.Boolean}
     if "explore" in label:
         names["propensity"] = pl.Float64
@@ -215,8 +211,6 @@ def _check_target(files: Sequence[File], source: str, output: str) -> None:
 
 def _check_address(files: Sequence[File], source: str, output: str) -> None:
     """The same for an output at an address."""
-    from outrule.data.addresses import Address, list_addresses
-
     folder = f"{output.rstrip('/')}/"
     if any(folder.startswith(str(one.path).removesuffix(one.name)) for one in files):
         raise DataError(f"{output} is inside {source}, whose files are read: choose another one.")
@@ -229,8 +223,6 @@ def _check_address(files: Sequence[File], source: str, output: str) -> None:
 
 def _check_result(path: Place, wanted: Collection[Place], source: str, output: str) -> None:
     """Raise for a file in the output folder that is not a result of this command."""
-    from outrule.data.table_files import parquet_notes
-
     if path not in wanted:
         raise DataError(
             f"{path} belongs to no file of {source}: whoever reads {output} would take it for "
