@@ -1,14 +1,15 @@
 """The tables of the demos: from the raw data to what the package carries.
 
     pip install -e '.[bench]'
-    python benchmarks/demo_data.py [--cache FOLDER]
+    python benchmarks/demo_data.py [--demos NAME ...] [--cache FOLDER]
 
 Trains each demo's model, writes past.parquet and later.parquet beside its spec in
 src/outrule/demos/data, and the digests of all tables to SHA256SUMS there. Another version of
 scikit-learn or Polars may give other digits or bytes.
 
-``SPLITS`` has the same tables for other splits, for demos.py: flights by ten cut dates, with the
-model of January and February; all others at random, with a model of their own each.
+``SPLITS`` has the same tables for other splits, for demos.py, all at random: flights by day, with
+the same old model, the others with a model of their own each. ``VARIANTS`` has flights in two other
+ways: cut by time, and with an older model.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import datetime
 import hashlib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,19 +35,24 @@ from outrule.demos.real import DEMOS, LATER, PAST
 HERE = Path(__file__).parent
 SHIPPED = HERE.parent / "src/outrule/demos/data"
 CACHE = HERE / ".cache"
-LAST_QUARTER, YEAR_END = datetime.date(2013, 10, 1), datetime.date(2014, 1, 1)
-FIRST_CUT, STEP, SPAN = datetime.date(2013, 6, 1), 15, 75  # days
+FEBRUARY, APRIL = 2, 4
+FIRST_CUT, STEP, SPAN = datetime.date(2013, 7, 1), 12, 75  # days
 
 
-def flight_tables(seed: int | None, _cache: Path) -> Tables:
-    """Cut at a date: all since March before it, and 75 days after it (demo: the last quarter)."""
-    frame = _flights()
-    if seed is None:
-        cut, end = LAST_QUARTER, YEAR_END
-    else:
-        cut = FIRST_CUT + datetime.timedelta(days=STEP * seed)
-        end = cut + datetime.timedelta(days=SPAN)
-    date = pl.col("date")
+def flight_tables(seed: int | None, _cache: Path, model_until: int = APRIL) -> Tables:
+    """Half of the days after the months of the model, drawn at random, and the other half."""
+    frame = _flights(model_until)
+    days = frame["date"].unique().sort()
+    drawn = np.random.default_rng(seed or 0).permutation(len(days))[: len(days) // 2]
+    past = pl.col("date").is_in(days.gather(np.sort(drawn)).implode())
+    return frame.filter(past), frame.filter(~past)
+
+
+def flight_cuts(seed: int | None, _cache: Path) -> Tables:
+    """Cut at a date: all since May before it, and 75 days after it."""
+    frame, date = _flights(APRIL), pl.col("date")
+    cut = FIRST_CUT + datetime.timedelta(days=STEP * (seed or 0))
+    end = cut + datetime.timedelta(days=SPAN)
     return frame.filter(date < cut), frame.filter((date >= cut) & (date < end))
 
 
@@ -92,7 +99,8 @@ def call_tables(seed: int | None, cache: Path) -> Tables:
     return rows.filter(twice == CALIBRATION), rows.filter(twice == TEST)
 
 
-SPLITS: dict[str, Callable[[int | None, Path], Tables]] = {
+Split = Callable[[int | None, Path], Tables]
+SPLITS: dict[str, Split] = {
     "flights": flight_tables,
     "forms": form_tables,
     "escalate": pixel_tables,
@@ -100,11 +108,17 @@ SPLITS: dict[str, Callable[[int | None, Path], Tables]] = {
     "coupons": lambda seed, _: trip_tables(seed or 0),
     "five-coupons": lambda seed, _: visit_tables(seed or 0),
 }
+BY_TIME = "flights, cut by time"
+VARIANTS: dict[str, Split] = {  # the demo, and what is different
+    BY_TIME: flight_cuts,
+    "flights, model of January and February": partial(flight_tables, model_until=FEBRUARY),
+}
 
 
-def _flights() -> pl.DataFrame:
+def _flights(model_until: int) -> pl.DataFrame:
+    """Bookings after a month, scored by the model of all days until then."""
     offers = flights.carrier_offers()
-    base = (offers["month"] <= 2).to_numpy()
+    base = (offers["month"] <= model_until).to_numpy()
     there, overall = flights.histories(offers, base)
     frame = pl.DataFrame(
         {
@@ -122,7 +136,7 @@ def _flights() -> pl.DataFrame:
             "on_time": offers["on_time"].to_numpy().round(4),
         }
     )
-    return frame.filter(pl.col("month") > 2)
+    return frame.filter(pl.col("month") > model_until)
 
 
 def _form_table(
@@ -179,9 +193,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    shipped = [name for name, demo in DEMOS.items() if demo.make is None]
+    parser.add_argument("--demos", nargs="+", choices=shipped, default=shipped)
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of downloaded wheels")
     options = parser.parse_args()
-    for name in (name for name, demo in DEMOS.items() if demo.make is None):
+    for name in options.demos:
         with threadpool_limits(1):  # the same bits on every machine
             tables = SPLITS[name](None, options.cache)
         for file, frame in zip((PAST, LATER), tables, strict=True):

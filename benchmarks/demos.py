@@ -3,13 +3,14 @@
     pip install -e '.[bench]'
     python benchmarks/demos.py [--splits 10] [--demos NAME ...] [--docs docs/demos.md]
 
-The splits are those of demo_data.py: flights by ten cut dates, as one would test it on the past;
-the others at random (by household, by group, by day), each with a base model of its own. *Boosted*
-is fitted again on the calibration part with all columns of the table: the prediction, what rules
-look at, and raw features where there are any. The figures are means over the splits. Standard
-errors are cluster-robust, those of one split (their mean): splits overlap, so that the spread over
-them would be too small. Writes demos.json and demos.md; with --docs also the tables of that page.
-Demos that --demos does not name keep the figures that demos.json has.
+The splits are those of demo_data.py, at random (by day, by household, by group), each with a base
+model of its own; flights keep their old one. *Boosted* is fitted again on the calibration part with
+all columns of the table: the prediction, what rules look at, and raw features where there are any.
+The figures are means over the splits. Standard errors are cluster-robust, those of one split (their
+mean): splits overlap, so that the spread over them would be too small. Variants of a demo (flights
+cut by time, and with an older model) have tables of their own. Writes demos.json and demos.md; with
+--docs also the tables of that page. Demos that --demos does not name keep the figures that
+demos.json has.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ import numpy as np
 from cases import Data
 from certificates import write_table
 from compare import HERE, decide, machine, mean_and_error, versions
-from demo_data import CACHE, SPLITS
+from demo_data import BY_TIME, CACHE, SPAN, SPLITS, VARIANTS
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 import outrule
-from outrule.demos.real import spec_of
+from outrule.demos.real import DEMOS, spec_of, watch_batches
 
 OURS = methods.OURS
 METHODS = {
@@ -91,9 +92,9 @@ def score(method: methods.Method, data: Data) -> Scored:
 
 def one_split(name: str, seed: int | None, cache: Path) -> dict[str, Any]:
     """The means and errors of every method on one split; the demo's own without a seed."""
-    spec = spec_of(name)
+    spec, make = spec_of(name.split(",")[0]), (SPLITS | VARIANTS)[name]
     with threadpool_limits(1):  # no busy waiting; the same bits on every machine
-        past, later = (spec.instances(table) for table in SPLITS[name](seed, cache))
+        past, later = (spec.instances(table) for table in make(seed, cache))
         data = Data(spec.problem, spec.settings(past).rules, past, later)
         sample = Sample.of(name, later)
         found = {label: score(method, data) for label, method in METHODS.items()}
@@ -108,6 +109,20 @@ def one_split(name: str, seed: int | None, cache: Path) -> dict[str, Any]:
         }
         for label, one in found.items()
     }
+
+
+def alarms(cache: Path, n_splits: int) -> list[bool]:
+    """Whether `outrule watch` raises an alarm on the days after each cut by time."""
+    spec, most = spec_of("flights"), DEMOS["flights"].max_weight
+    assert most is not None
+    found = []
+    for seed in range(n_splits):
+        past, later = VARIANTS[BY_TIME](seed, cache)
+        data = spec.instances(past)
+        calibrator = outrule.DecisionCalibrator.from_spec(spec, data).fit(data)
+        watch = watch_batches(calibrator, spec, later, "date", most[0])
+        found.append(watch.status.status == "lost")
+    return found
 
 
 def mean(splits: Sequence[dict[str, Any]], label: str, field: str) -> tuple[float, float]:
@@ -191,28 +206,40 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)  # a loop cut short is scored as it is
     path = options.output / "demos.json"
-    known = json.loads(path.read_text()) if path.exists() else {"splits": {}, "shipped": {}}
-    for name in options.demos:
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known = {"splits": {}, "shipped": {}, "watched": []} | known
+    variants = [name for name in VARIANTS if name.split(",")[0] in options.demos]
+    for name in [*options.demos, *variants]:
         splits = [one_split(name, seed, options.cache) for seed in range(options.splits)]
         known["splits"][name] = splits
-        known["shipped"][name] = [one_split(name, None, options.cache)]
+        if name in SPLITS:
+            known["shipped"][name] = [one_split(name, None, options.cache)]
         print(*list(values_table({name: splits}))[2:], flush=True)
-    rows, shipped = (
-        {name: known[kind][name] for name in SPLITS if name in known[kind]}
-        for kind in ("splits", "shipped")
+    if BY_TIME in variants:
+        known["watched"] = alarms(options.cache, options.splits)
+    rows, shipped, varied = (
+        {name: known[kind][name] for name in names if name in known[kind]}
+        for kind, names in (("splits", SPLITS), ("shipped", SPLITS), ("splits", VARIANTS))
     )
     tables = {
         "splits": list(values_table(rows)),
         "promises": list(promises_table(rows)),
         "shipped": list(values_table(shipped)),
         "summary": list(summary(rows)),
+        "variants": list(values_table(varied)),
+        "promises of variants": list(promises_table(varied)),
+        "watched": [
+            f"- `outrule watch`, day by day after each cut by time, raises an alarm within {SPAN} "
+            f"days after {sum(known['watched'])} of {len(known['watched'])} cuts."
+        ],
     }
     head = f"Measured on {machine()}; {versions()}."
     page = "\n\n".join([head, *("\n".join(lines) for lines in tables.values())])
     print(page)
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "demos.md").write_text(page + "\n")
-    results = {"machine": machine(), "versions": versions(), "splits": rows, "shipped": shipped}
+    results = {"machine": machine(), "versions": versions(), "splits": rows | varied}
+    results |= {"shipped": shipped, "watched": known["watched"]}
     path.write_text(json.dumps(results, indent=1) + "\n")
     if options.docs is not None:
         for name, lines in tables.items():

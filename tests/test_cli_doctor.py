@@ -1,6 +1,7 @@
 """`outrule check`, `outrule doctor` and `outrule verify`: each finding, and each exit code."""
 
 import json
+import re
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import outrule
 from outrule.data.table_files import write_table
 from outrule.diagnosis import proving
 from outrule.proof.confidence import Observations, Range
+from outrule.words import round_up
 from sealing import reseal
 from test_cli import SPEC, folder, refused, run, trips  # noqa: F401 - a fixture
 
@@ -198,10 +200,18 @@ LOGGED = SPEC.replace('outcome = "completed"', 'outcome = "completed"\npropensit
 
 def test_a_log_is_told_what_it_is_worth_and_what_it_could_never_show(tmp_path):
     found = examined(tmp_path, logged(600), LOGGED)
-    support = one(found, "support", "note")
-    assert "worth about 1" in support["what"]  # a fifth of 600
-    assert "of 600 instances with all outcomes" in support["what"]
+    support, known = (row["what"] for row in found["findings"] if row["topic"] == "support")
+    assert "worth about 1" in support  # a fifth of 600
+    assert "of 600 instances with all outcomes" in support
     assert found["provable"]["margin"] > 0.1
+    words = re.fullmatch(
+        r"with all of their outcomes, 600 instances like these could prove a margin of (\S+) or "
+        r"less instead of (\S+)",
+        known,
+    )
+    assert float(words[2]) == round_up(found["provable"]["margin"])
+    full = examined(tmp_path, trips(1, 600).sort("trip", "driver"))["provable"]["margin"]
+    assert full < float(words[1]) < float(words[2])
     found = examined(tmp_path, logged(600, never=["eve"]), LOGGED)
     never = [row["what"] for row in found["findings"] if "could never show" in row["what"]]
     assert len(never) == 2

@@ -82,11 +82,22 @@ def test_no_instance_or_cluster_is_in_both_tables(name):
     spec = real.spec_of(name)
     past, later = tables_of(name)
     assert past.schema == later.schema
-    if name in ("flights", "bank"):
+    if name == "bank":
         assert past["date"].max() < later["date"].min()
     unit = "shopper" if name == "five-coupons" else spec.columns.cluster or spec.columns.instance
     if name != "forms":  # whose forms are numbered from 0 in each table
         assert set(past[unit]).isdisjoint(later[unit])
+
+
+def test_the_days_of_flights_are_those_after_the_model_half_and_half():
+    days = [set(frame["date"]) for frame in tables_of("flights")]
+    assert [len(half) for half in days] == [122, 123]
+    first, last = datetime.date(2013, 5, 1), datetime.date(2013, 12, 31)
+    every = [first + datetime.timedelta(days=n) for n in range((last - first).days + 1)]
+    assert sorted(days[0] | days[1]) == every
+    story = real.story_of("flights")
+    assert f"{len(every)} days" in story
+    assert "January to April" in story
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name != "bank"])  # see below

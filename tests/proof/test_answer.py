@@ -84,6 +84,20 @@ def test_no_significant_improvement_is_called_so_beside_the_number(certificate):
     assert (worse.figure, worse.more) == ("-0.20", "95 % interval -0.30 to -0.10")
 
 
+def test_a_one_sided_bound_above_zero_is_not_called_insignificant(certificate):
+    found = changed(certificate, "pass", 0.02, 0.001, 0.06)
+    found = replace(found, improvement=Estimate(0.02, -0.002, 0.06))
+    answer = Answer(found)
+    assert answer.against[1].words == "better by 0.020, by at least 0.001"
+    assert answer.worth[0].more == (
+        "above zero by the one-sided bound, but not by the two-sided 95 % interval -0.002 to +0.060"
+    )
+    assert (
+        "the one-sided lower bound, +0.001, is above zero, and the two-sided interval includes"
+        in (outrule.report(found))
+    )
+
+
 def test_worth_is_per_instance_per_thousand_in_percent_and_in_total(certificate):
     found = changed(certificate, "pass", value=EUROS, plain=Estimate(0.4, 0.3, 0.5))
     assert [f"{line.figure} {line.per}" for line in Answer(found).worth] == [
@@ -114,6 +128,21 @@ def test_a_rule_that_is_better_within_the_margin_is_said_first(certificate):
     assert answer.question == "Deploy? Only if the margin is acceptable"
     assert answer.warning.startswith(f"The rule {found.rules[0].name!r} is better by about 0.05")
     assert answer.next_step.startswith("Next: keep that rule, or fit again")
+
+
+def test_a_rule_that_is_better_by_little_is_shown_with_enough_digits(certificate):
+    found = changed(certificate, "pass", -0.0005, -0.004, -0.0002, margin=0.1)
+    near = {"gap": Estimate(-0.0005, -0.0008, -0.0002), "improvement": Estimate(0.4, 0.3, 0.5)}
+    values = {"calibrated": Estimate(0.4995, 0.4, 0.6), "plain": Estimate(0.1, 0.0, 0.2)}
+    found = replace(found, improvement=near["improvement"], approximate=near, **values)
+    found = replace(found, best_rule=Estimate(0.5, 0.4, 0.6))
+    answer = Answer(found)
+    assert answer.question == "Deploy? Only if the margin is acceptable"
+    assert answer.against[0].words.startswith("worse by 0.00050, at worst by 0.00400")
+    assert "is better by about 0.0005 (0.1 % of its value), and the pass only" in answer.warning
+    assert "\ngap -0.00050 (at least -0.00400; approximately -0.00080 to -0.00020)" in answer.text
+    equal = replace(found, approximate=near | {"gap": Estimate(-0.0005, -0.0008, 0.0002)})
+    assert Answer(equal).against[0].words.startswith("about equal, at worst worse by 0.01")
 
 
 def test_a_pass_that_needs_no_margin_says_so_and_has_no_warning(certificate):

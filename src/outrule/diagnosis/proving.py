@@ -61,6 +61,9 @@ def examine_proof(decided: Decided, epsilon: float | None) -> tuple[Provable | N
         decided.gains[best][0],
         decided.rules[best].name,
     )
+    if log is not None and decided.instances.cluster is None:
+        full = provable_margin(_all_known(decided, noisiest), n)
+        findings += _price_of_a_log(found, full)
     return found, [*findings, *_judged(found, epsilon, decided.observations.declared)]
 
 
@@ -68,12 +71,26 @@ def _bets(decided: Decided, log: Log | None, rule: int) -> Bets:
     ours, theirs = decided.plain_marks, decided.marks(rule)
     if log is not None:
         return decided.observations.bets(log.difference(ours, theirs), log.widest)
-    low, high = decided.instances.value_range
-    width = high - low
-    if not decided.settings.problem.exactly_one:
-        width = decided.layout.k * (max(high, 0.0) - min(low, 0.0))
+    width = _width(decided)
     difference = decided.worth(ours) - decided.worth(theirs)
     return decided.observations.bets(difference, Range(-width, width))
+
+
+def _all_known(decided: Decided, rule: int) -> Bets:
+    """As if a log knew all outcomes, at worst: differences as large as can be, in turns."""
+    differs = np.logical_or.reduceat(
+        decided.plain_marks != decided.marks(rule), decided.layout.offsets[:-1]
+    )
+    width, turn = _width(decided), 2 * (np.cumsum(differs) % 2) - 1
+    return decided.observations.bets(width * np.where(differs, turn, 0), Range(-width, width))
+
+
+def _width(decided: Decided) -> float:
+    """How far the values of two decisions can be apart."""
+    low, high = decided.instances.value_range
+    if decided.settings.problem.exactly_one:
+        return high - low
+    return decided.layout.k * (max(high, 0.0) - min(low, 0.0))
 
 
 def provable_margin(bets: Bets, n: int, delta: float = DELTA) -> float:
@@ -95,6 +112,17 @@ def provable_margin(bets: Bets, n: int, delta: float = DELTA) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def _price_of_a_log(found: Provable, full: float) -> Iterator[Finding]:
+    if full < found.margin:
+        yield Finding(
+            Severity.NOTE,
+            "support",
+            f"with all of their outcomes, {count(found.observations, found.unit)} like these could "
+            f"prove a margin of {round_up(full):g} or less instead of {round_up(found.margin):g}",
+            "Random choices bring a log closer to that: see docs/logs.md.",
+        )
 
 
 def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[Finding]:

@@ -46,7 +46,9 @@ class Advice:
         found, rule = self.answer.certificate, self.better_rule
         if found.verdict != "pass" or rule is None:
             return None
-        size = self.answer.amount(-found.gap)
+        size, value = self.answer.amount(-found.gap, 2), found.calibrated.mean - found.gap
+        if value > 0:
+            size += f" ({-100 * found.gap / value:.2g} % of its value)"
         return (
             f"The rule {self.answer.name(rule)!r} is better by about {size}, and the pass only "
             "says that it is not better by more than the margin."

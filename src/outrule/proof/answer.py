@@ -67,6 +67,18 @@ class Answer:
         return near.upper - near.lower or valid.upper - valid.lower
 
     @property
+    def _gap_figures(self) -> Figures:
+        """For the difference to the closest rival; it must show that a rule is better, if one is.
+
+        The interval of that difference can be far narrower than that of the improvement.
+        """
+        near, usual = self.certificate.approximate["gap"], self.figures
+        if self._advice.better_rule is None:
+            return usual
+        fine = Figures.for_width(near.upper - near.lower, self.minus)
+        return max(usual, fine, key=lambda figures: figures.decimals)
+
+    @property
     def confidence(self) -> str:
         return f"{100 * self.certificate.confidence:g} %"
 
@@ -178,7 +190,8 @@ class Answer:
     def _inside(self, segment: SegmentResult) -> str:
         """What is known of one segment."""
         unit, rival = self.certificate.unit, self.name(segment.best_rival)
-        words = f"{self._differ(segment.gap, segment.gap_lower)}, compared with {rival}"
+        differ = self._differ(segment.gap, segment.gap_lower, self.figures)
+        words = f"{differ}, compared with {rival}"
         n = count(segment.n_observations, unit)
         more = "" if segment.more is None else f"; {about(segment.more, unit)} would decide it"
         return f"{words} ({n}{more})"
@@ -207,9 +220,8 @@ class Answer:
         rest = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"the segment '{names[0]}'{rest}"
 
-    def _differ(self, mean: float, lower: float | None) -> str:
+    def _differ(self, mean: float, lower: float | None, write: Figures) -> str:
         """A difference in words, with its lower bound unless that does not matter."""
-        write = self.figures
         size = write.plain(abs(mean))
         word = ("better" if mean > 0 else "worse") if size.strip("0.,") else "about equal"
         words = word if word == "about equal" else f"{word} by {size}"
@@ -225,7 +237,8 @@ class Answer:
         mean = min(rival.difference.mean for rival in rivals)
         lower = min(rival.lower for rival in rivals)
         verdict = found.verdicts[kind]
-        words = self._differ(mean, None if verdict == "fail" else lower)
+        write = self._gap_figures if kind == "rules" else self.figures
+        words = self._differ(mean, None if verdict == "fail" else lower, write)
         if verdict == "fail":
             limit = self.amount(found.margin)
             return f"{words}, by more than the margin of {limit}" if kind == "rules" else words
@@ -241,7 +254,7 @@ class Answer:
         found, gain = self.certificate, self.certificate.improvement
         interval = f"{self.confidence} interval {self.figures.interval(gain._asdict(), '+')}"
         if gain.lower <= 0 <= gain.upper:
-            interval = f"not significant: {interval}"
+            interval = f"{self._insignificant} {interval}"
         if found.if_declared is not None:
             interval += f", if no {found.unit} can weigh more than {found.heaviest:g}"
         noun, one = f"{found.value.noun} ".lstrip(), self.instance
@@ -255,6 +268,18 @@ class Answer:
             figure = f"{self._scaled(100 / found.plain.mean)} %"
             lines.insert(2, Worth(figure, "of the plain optimiser's value", ""))
         return lines
+
+    @property
+    def _insignificant(self) -> str:
+        """What to say of an interval that includes zero.
+
+        A lower bound alone is tighter than the end of a two-sided interval with the same
+        confidence, so that ``against`` may well say "by at least".
+        """
+        plain = next(rival for rival in self.certificate.rivals if rival.name == "plain")
+        if plain.lower > 0:
+            return "above zero by the one-sided bound, but not by the two-sided"
+        return "not significant:"
 
     def _scaled(self, times: float) -> str:
         """The improvement times a number, with the digits that its interval supports."""
@@ -302,7 +327,11 @@ class Answer:
     @property
     def text(self) -> str:
         """All of it, for a terminal."""
-        found, near, write = self.certificate, self.certificate.approximate["gap"], self.figures
+        found, near, write = (
+            self.certificate,
+            self.certificate.approximate["gap"],
+            self._gap_figures,
+        )
         least = f"at least {write.down(found.gap_lower, '+')}"
         if found.if_declared is not None:
             least += f" if no {found.unit} can weigh more than {found.heaviest:g}"

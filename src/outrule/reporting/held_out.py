@@ -59,7 +59,7 @@ def _gain(summary: Facts, means: Facts, write: Figures) -> str:
     most = means.get("oracle", 0.0) - means["plain"]  # not known where not all outcomes are
     if clear and mean > 0 and most > 0:  # an inexact optimiser may have less
         words += f", {100 * mean / most:.0f}{PER_CENT} of what an oracle would add"
-    words += "." if clear else "; on these data that is not distinguishable from zero."
+    words += "." if clear else f"; {_unclear(summary, write)}."
     if mean == 0:
         words = "Calibration changes nothing here."
     others = {"best_rule": "The best rule, picked in training,", "isotonic": "Isotonic regression"}
@@ -67,6 +67,20 @@ def _gain(summary: Facts, means: Facts, write: Figures) -> str:
         if means[name] > means["calibrated"]:
             words += f" {noun} is better by {write.plain(means[name] - means['calibrated'])}."
     return words
+
+
+def _unclear(summary: Facts, write: Figures) -> str:
+    """Of an improvement whose interval includes zero; a lower bound alone is tighter than its end.
+
+    That bound is what the verdict against the plain optimiser quotes.
+    """
+    lower = next(row["lower"] for row in summary["rivals"] if row["name"] == "plain")
+    if lower <= 0:
+        return "on these data that is not distinguishable from zero"
+    return (
+        f"the one-sided lower bound, {write.down(lower, '+')}, is above zero, and the two-sided "
+        "interval includes zero"
+    )
 
 
 def forest(summary: Facts) -> str:
