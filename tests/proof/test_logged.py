@@ -9,7 +9,7 @@ import pytest
 
 import outrule
 from outrule import DataError, Instances
-from outrule.model.log_bases import expected, fit_base
+from outrule.calibration.log_bases import expected, fit_base
 from outrule.proof.confidence import Observations, Range
 from outrule.proof.logged import Log
 from sealing import reseal

@@ -14,6 +14,7 @@ from outrule import kernels, progress, threads
 from outrule.calibration.audit import OPTIMISER, Part
 from outrule.calibration.curves import CurvePatch, Member, mean
 from outrule.calibration.isotonic import Isotonic, n_outcomes, seen_weight, select
+from outrule.calibration.log_bases import complete
 from outrule.calibration.noise import observations
 from outrule.calibration.patches import first_point
 from outrule.calibration.piecewise import NOTHING, pack
@@ -41,7 +42,9 @@ class CrossFit:
     largest fall of the squared error gets a curve, the isotonic regression of outcomes on
     predictions over the items it marks, and so on. Both stop when the squared error of what is left
     out no longer falls, and go back to where it was lowest. The tests are those of the loop that
-    follows. Where only some outcomes are observed, each counts 1 / propensity.
+    follows. Where only some outcomes are observed, each first counts 1 / propensity. Then all
+    members are boosted once more, on estimates of all outcomes: what to expect of an item given
+    that first start and its propensity, moved towards its outcome where that is observed.
 
     Trees can lower the squared error and yet add noise to decisions. So each member is boosted with
     trees and without. The kind whose decisions are worth more on what its members have not seen is
@@ -113,13 +116,13 @@ class CrossFit:
         ways = _ways(fold, part.weight if seen is None else seen)
         if not ways:  # nothing can be left out
             return (Member(),), given
-        material = Material(self, part, problem, given, _sample_marks(part, generator))
         if self.max_trees:
             ways = [way._replace(trees=True) for way in ways] + ways
-        found = list(zip(ways, (boost or boost_on_threads)(material, ways), strict=True))
-        if self.max_trees:
-            found = _better(part, problem, found)
-        return tuple(member for _, (member, _) in found), _outside(part, found)
+        material = Material(self, part, problem, given, _sample_marks(part, generator))
+        members, start = material.members(ways, boost or boost_on_threads)
+        if part.instances.propensity is None:
+            return members, start
+        return material.completed(start).members(ways, boost or boost_on_threads)
 
 
 Boosted = tuple[Member, Floats]  # a member, and what it predicts for what it leaves out
@@ -143,6 +146,27 @@ class Material:
     given: Floats
     sample: Integers  # where some marks of tests are
 
+    def members(self, ways: Sequence[Way], boost: Boost) -> tuple[tuple[Member, ...], Floats]:
+        """The members that are kept, and the start of the instances they are fitted on."""
+        found = list(zip(ways, boost(self, ways), strict=True))
+        if self.options.max_trees:
+            found = _better(self.part, self.problem, found)
+        return tuple(member for _, (member, _) in found), _outside(self.part, found)
+
+    def completed(self, start: Floats) -> Material:
+        """The same with an estimate of every outcome of a log, given a first start.
+
+        Points and leaves need the more of them the noisier they are.
+        """
+        part, frozen = self.part, self.part.layout.per_item.get("frozen")
+        instances, noise = complete(part.instances, start, frozen)
+        assert instances.outcome is not None
+        return replace(
+            self,
+            options=replace(self.options, least=round(self.options.least * noise)),
+            part=replace(part, instances=instances, outcome=instances.outcome),
+        )
+
     def member(self, way: Way) -> Boosted:
         """A member, and what it predicts for the items of the instances left out."""
         options, part, start, first = self.options, self.part, None, self.given
@@ -150,7 +174,7 @@ class Material:
         started = replace(part.instances, prediction=self.given)
         rest = select(started, ~way.left_out, stays)
         if way.smoothed and n_outcomes(*rest) >= 2 * options.least:  # else it would be a constant
-            start = Isotonic().fit(*rest, options.least)
+            start = Isotonic().fit(*rest, options.least).inside(started.value_range)
             first = start.apply(started, stays)
         trees, limits = None, (options.max_trees, options.depth, options.least)
         if way.trees:

@@ -152,6 +152,12 @@ class FittedIsotonic:
     def _indexed(self) -> Indexed:
         return Indexed.of(self.curves.values())
 
+    def inside(self, value_range: tuple[float, float]) -> FittedIsotonic:
+        """With values in the range; those of a regression on estimated outcomes may be outside."""
+        return FittedIsotonic(
+            {name: (x, np.clip(y, *value_range)) for name, (x, y) in self.curves.items()}
+        )
+
     def apply(self, instances: Instances, frozen: Booleans | None = None) -> Floats:
         """The calibrated predictions, flat; ``frozen`` items stay as they are."""
         curve_of_item = curves_of_items(self.curves, instances)

@@ -239,6 +239,7 @@ class _Growth:
                 above, sums = sums, self._sums(node, len(leaves), lighter)
                 sums[1 - lighter :: 2] = above - sums[lighter::2]
         value = RATE * leaves[:, 0] / (leaves[:, 1] + self.ballast)
+        value = np.clip(value, -self.part.span, self.part.span)  # estimated outcomes can be far off
         self.error = kernels.trees.settle(node, value, self.outside, self.values, self.residual)
         return asked, value
 

@@ -312,17 +312,18 @@ class Instances:
             1.0, self.propensity, out=np.zeros(len(self.propensity)), where=self.observed
         )
 
-    def filled(self, base: Floats) -> Instances:
+    def filled(self, base: Floats, most: float = math.inf) -> Instances:
         """Unbiased estimates in place of outcomes: ``base + upweight (outcome - base)``, flat.
 
         ``base`` is what a model predicts that has not seen these outcomes; the nearer it is, the
-        less noisy they are (doubly robust). They can be outside of the value range. Instances that
-        have all outcomes are returned as they are.
+        less noisy they are (doubly robust). They can be outside of the value range. No upweight is
+        larger than ``most``: with a limit, they are less noisy, and biased towards the base.
+        Instances that have all outcomes are returned as they are.
         """
         if self.upweight is None or self.outcome is None:
             return self
         residual = np.where(self.observed, self.outcome - base, 0.0)
-        outcome = base + self.upweight * residual
+        outcome = base + np.minimum(self.upweight, most) * residual
         return replace(self, outcome=outcome, propensity=None, propensity_estimated=False)
 
     def total_weight(self) -> float:

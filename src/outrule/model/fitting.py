@@ -13,6 +13,7 @@ from outrule.calibration.check import PrivateReuse, Reuse
 from outrule.calibration.cross_fit import Boost, CrossFit
 from outrule.calibration.curves import Member, given_start
 from outrule.calibration.isotonic import Isotonic, draw_folds
+from outrule.calibration.log_bases import Coefficients, estimate, fit_base
 from outrule.calibration.loop import LoopSettings, Status, boost
 from outrule.calibration.partitioned import PartitionedCells
 from outrule.calibration.rivals import ISOTONIC, training_rivals
@@ -20,7 +21,6 @@ from outrule.calibration.sources import CellData, FreshData, Source, open_source
 from outrule.data.instances import Instances
 from outrule.data.segments import cut
 from outrule.errors import DataError, refuse_argument
-from outrule.model.log_bases import Coefficients, estimate, fit_base
 from outrule.model.model import Model, column_names, n_items
 from outrule.model.settings import OWNER, Settings, epsilon_fault
 from outrule.problems.offers import check_choices

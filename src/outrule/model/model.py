@@ -13,6 +13,7 @@ from outrule import theory
 from outrule.calibration.check import PrivateReuse
 from outrule.calibration.curves import Member, Members
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
+from outrule.calibration.log_bases import Coefficients
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.noise import NOISE
 from outrule.calibration.patches import AnyPatch, replay
@@ -26,7 +27,6 @@ from outrule.data.segments import Segmentation
 from outrule.data.sketch import Seen
 from outrule.errors import DataError, refuse_argument
 from outrule.model.features import check_features
-from outrule.model.log_bases import Coefficients
 from outrule.model.settings import OWNER, Settings
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
@@ -56,7 +56,7 @@ class Model:
     fingerprints: tuple[str, ...]  # of the training data
     seen: Seen | None  # by which their instances are recognised; None in files of older versions
     kappa: float | None = None  # of logged feedback: see watching/claims.py
-    log_base: Coefficients | None = None  # of logged feedback: see model/log_bases.py
+    log_base: Coefficients | None = None  # of logged feedback: see calibration/log_bases.py
     segmentation: Segmentation | None = None
 
     @property

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.curves import CurvePatch
+from outrule.calibration.log_bases import Coefficients
 from outrule.calibration.loop import Round, Status
 from outrule.calibration.patches import AnyPatch, Patch, SegmentPatch
 from outrule.calibration.piecewise import POOLED
@@ -23,7 +24,6 @@ from outrule.data.origin import ColumnNames
 from outrule.data.segments import Segment, Segmentation, Segments
 from outrule.data.sketch import CAPACITY, Sketch
 from outrule.model.documents import LARGEST_SHOWN, STRICT
-from outrule.model.log_bases import Coefficients
 
 FORMAT = 1
 MOST_MEMBERS = 1 << 6  # six folds give 20

@@ -14,6 +14,7 @@ from outrule.calibration.audit import Whole, bits_for
 from outrule.calibration.check import Check, Reuse
 from outrule.calibration.checkpoints import Checkpoint
 from outrule.calibration.isotonic import Isotonic
+from outrule.calibration.log_bases import fit_base
 from outrule.calibration.loop import boost
 from outrule.calibration.partitioned import (
     Engine,
@@ -39,7 +40,6 @@ from outrule.model.fitting import (
     prepare,
     tolerate,
 )
-from outrule.model.log_bases import fit_base
 from outrule.model.model import Model
 from outrule.model.recipes import (
     PER_INSTANCE,

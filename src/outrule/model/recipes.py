@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from outrule import threads
 from outrule.calibration.audit import farthest_sum, is_outside
+from outrule.calibration.log_bases import estimate
 from outrule.calibration.pieces import Piece, Store
 from outrule.calibration.rivals import ISOTONIC
 from outrule.data.instances import Instances
 from outrule.model.cutting import NO_CELL, Area, CutFiles
 from outrule.model.fitting import Ready
-from outrule.model.log_bases import estimate
 from outrule.model.model import Model
 from outrule.model.surveying import Reader, Survey
 from outrule.problems.contract import Layout, Problem

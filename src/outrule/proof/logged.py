@@ -23,8 +23,8 @@ from itertools import product
 
 import numpy as np
 
+from outrule.calibration.log_bases import Coefficients, expected
 from outrule.data.instances import Instances
-from outrule.model.log_bases import Coefficients, expected
 from outrule.model.model import Model
 from outrule.proof.confidence import Estimates, Observations, Range, Sides
 from outrule.proof.statement import Support
@@ -40,7 +40,7 @@ class Kind:
     """How far bases may be from an end of the range, and what the estimates are bounded by."""
 
     kappa: float
-    learned: bool  # bases take notice of propensities: see model/log_bases.py
+    learned: bool  # bases take notice of propensities: see calibration/log_bases.py
     ends: Range  # the value of a decision: ``low`` is never below, and ``high`` never above
 
     @property

@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from outrule.data.instances import Instances
-from outrule.types import Floats
+from outrule.types import Booleans, Floats
 
 Coefficients = tuple[float, float, float, float]
 """Of 1, the prediction p, log q and p log q; outcomes and predictions from 0 to 1."""
 UNCHANGED = (0.0, 1.0, 0.0, 0.0)  # the prediction itself
 RIDGE = 20  # mean observations that speak for it
 LEAST = 1e-9  # what smaller propensities count as
+TRUST = 0.7  # how much an outcome counts at most, times what it would if all were equally likely
 
 
 def fit_base(instances: Instances, start: Floats) -> Coefficients | None:
@@ -63,13 +64,35 @@ def expected(
 
 
 def estimate(
-    coefficients: Coefficients | None, prediction: Floats, instances: Instances
+    coefficients: Coefficients | None,
+    prediction: Floats,
+    instances: Instances,
+    most: float = np.inf,
 ) -> Instances:
-    """Unbiased estimates in place of the outcomes of a log, by what is expected of them."""
+    """Estimates in place of the outcomes of a log, by what is expected of them.
+
+    They are unbiased, unless an outcome would count more than ``most`` times.
+    """
     base, q = prediction, instances.propensity
     if coefficients is not None and q is not None and not np.isnan(q).any():
         base = expected(coefficients, prediction, q, instances.value_range)
-    return instances.filled(base)
+    return instances.filled(base, most)
+
+
+def complete(
+    instances: Instances, start: Floats, frozen: Booleans | None
+) -> tuple[Instances, float]:
+    """Estimates of all outcomes of a log for a start to learn from, and how noisy they are.
+
+    An unbiased estimate that rests on an outcome with a small propensity is mostly noise. So no
+    outcome counts more than TRUST times what each would if all were equally likely to be observed.
+    As many estimates as the second number say about as much as one outcome of a table without gaps.
+    """
+    assert instances.upweight is not None  # of a log
+    free = slice(None) if frozen is None else ~frozen
+    most = max(TRUST / float(instances.observed[free].mean()), 1.0)
+    noise = float((np.minimum(instances.upweight[free], most) ** 2).mean())
+    return estimate(fit_base(instances, start), start, instances, most), max(noise, 1.0)
 
 
 def _columns(share: Floats, propensity: Floats) -> tuple[Floats, ...]:
