@@ -30,7 +30,7 @@ from outrule.proof.confidence import Estimates, Observations, Range, Sides
 from outrule.proof.statement import Support
 from outrule.types import Booleans, Floats, Integers
 
-KAPPAS = (0.0, 2.0, 8.0, 32.0)  # of the kinds of estimates that a certificate bets on
+KAPPAS = (0.0, 2.0, 8.0, 16.0)  # of the kinds of estimates that a certificate bets on
 KAPPA = 4.0  # of a watch, where the model was fitted on all outcomes
 NAMED = 3  # items that a message names
 

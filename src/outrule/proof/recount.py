@@ -90,7 +90,7 @@ class Recount:
         self.margin, self.base = float(model.epsilon), 0.0
         kinds = [(0.0, False)]
         if self.logged and not np.isnan(instances.propensity).any():  # type: ignore[arg-type]
-            for kappa in (2.0, 8.0, 32.0):
+            for kappa in (2.0, 8.0, 16.0):
                 kinds += [(kappa, False)] + [(kappa, True)] * (model.log_base is not None)
         self.kinds, slacks = kinds, [kappa * self.span for kappa, _ in kinds]
         if model.problem.exactly_one:
