@@ -47,8 +47,18 @@ def slow_variance(value, weight, i, first):
     return (first / 4 * sum(y * y for y in w) / i + squares) / (i + 1)
 
 
+def slow_striving_path(value, weight, stakes, least, s, level):
+    """The capital after every bet, where a stake is that of a goal of 1."""
+    path = [1.0]
+    for stake, d, w, floor in zip(stakes, value, weight, least, strict=True):
+        goal = max(level - math.log(path[-1]), 0.5)
+        most = 0.9 / (s - floor) if s > floor else math.inf
+        path.append(path[-1] * (1 + min(math.sqrt(goal) * stake, most) * (d - s * w)))
+    return path
+
+
 def slow_kinds(values, weight, least, planned):
-    """The kind of every bet, and its stake at level 1."""
+    """The kind of every bet, and its stake where the capital has to grow by a factor of e."""
     widths = [1 - 2 * floor for floor in least]
     kinds, stakes, chosen = [], [], 0
     for i in range(len(weight)):
@@ -64,7 +74,7 @@ def slow_kinds(values, weight, least, planned):
             far = [3 / (planned[i] * x) + x * v / 2 for x, v in zip(sizes, spread, strict=True)]
             chosen = far.index(min(far))
         kinds.append(chosen)
-        stakes.append(math.sqrt(2 / (planned[i] * spread[chosen])))
+        stakes.append(math.sqrt(2 / ((1.1 * planned[i] - i) * spread[chosen])))
     return kinds, stakes
 
 
@@ -88,7 +98,13 @@ def of_one_kind(value):
 
 def fast(value, weight, level):
     stake = stakes(value, weight)
-    return betting.lower_bound(value, weight, stake, *of_one_kind(value), level)
+    return betting.lower_bound(value, weight, stake, *of_one_kind(value), False, level)
+
+
+def bets_on(rows, weight, planned, least):
+    """The arguments of the kernels that play."""
+    kind, stake = betting.stakes_on_kinds(rows, weight, planned, least)
+    return rows[kind, np.arange(len(weight))], weight, stake, kind, least
 
 
 levels = st.sampled_from([0.1, math.log(20), 8.0, 25.0])
@@ -111,7 +127,7 @@ def test_the_bound_is_that_of_the_slow_twin(sample, level):
 def test_the_evidence_is_the_capital_of_the_slow_twin_stopped_at_the_level(sample, level, s):
     path = slow_capital(*sample, level, s)
     stopped = next((c for c in path[1:] if c >= math.exp(level)), path[-1])
-    found = betting.evidence(*sample, stakes(*sample), *of_one_kind(sample[0]), s, level)
+    found = betting.evidence(*sample, stakes(*sample), *of_one_kind(sample[0]), False, s, level)
     assert found == pytest.approx(min(math.log(stopped), level), abs=1e-9)
 
 
@@ -195,22 +211,52 @@ def test_kinds_and_their_bounds_are_those_of_the_slow_twin(n, weights):
     assert kind.tolist() == kinds
     np.testing.assert_allclose(stake, slow, rtol=1e-9)
     value, floors = rows[kind, np.arange(n)], LEAST[kind].tolist()
-    found = betting.lower_bound(value, weight, stake, kind, LEAST, 3.0)
-    slow = [math.sqrt(3.0) * one for one in slow]
+    found = betting.lower_bound(value, weight, stake, kind, LEAST, True, 3.0)
     low, high = 0.0, 1.0
     for _ in range(50):
         s = (low + high) / 2
-        wins = max(slow_path(value, weight, slow, floors, s)) >= math.exp(3.0)
+        wins = max(slow_striving_path(value, weight, slow, floors, s, 3.0)) >= math.exp(3.0)
         low, high = (s, high) if wins else (low, s)
     assert found == pytest.approx(low, abs=1e-9)
+    for s in (0.3, 0.5, 0.56, 1.0):
+        path = slow_striving_path(value, weight, slow, floors, s, 3.0)
+        stopped = next((c for c in path if c >= math.exp(3.0)), path[-1])
+        won = betting.evidence(value, weight, stake, kind, LEAST, True, s, 3.0)
+        assert won == pytest.approx(min(math.log(stopped), 3.0), abs=1e-6)
 
 
-def test_one_kind_has_the_stakes_of_values_that_are_known():
+@given(samples(), levels, st.sampled_from([0.0, 0.2, 0.45]))
+def test_capitals_of_bets_that_strive_fall_as_the_number_bet_against_grows(sample, level, floor):
+    value, weight = sample
+    value, least = (floor + value * np.where(value < 0.5, 1, 40)) * weight, np.array([floor])
+    n = len(value)
+    bets = bets_on(value[None], weight, np.full(n, n), least)
+    shares = np.linspace(0, 1, 30)
+    paths = [betting.log_capital_striving(*bets, s, level, np.inf) for s in shares]
+    for which in range(2):  # the largest, and the last one
+        ends = [path[which] for path in paths]
+        assert all(b <= a + 1e-9 for a, b in pairwise(ends))
+
+
+def test_one_kind_has_the_stakes_of_values_that_are_known_for_the_bets_that_are_left():
     rows, weight = estimates(200, 0, (0.1, 0.5, 1.0))
     planned = np.full(200, 200)
     kind, stake = betting.stakes_on_kinds(rows[2:], weight, planned, np.zeros(1))
     assert not kind.any()
-    np.testing.assert_allclose(stake, betting.stakes(rows[2], weight, planned), rtol=1e-9)
+    known = betting.stakes(rows[2], weight, planned)
+    np.testing.assert_allclose(stake, known * np.sqrt(200 / (220 - np.arange(200))), rtol=1e-9)
+
+
+def test_striving_gets_a_bound_nearer_to_the_mean():
+    near, planned = [], np.full(2_000, 2_000)
+    for seed in range(40):
+        rows, weight = estimates(2_000, 3_000 + seed)
+        bets = bets_on(rows[2:], weight, planned, np.zeros(1))
+        fixed = (*bets[:2], betting.stakes(rows[2], weight, planned), *bets[3:])
+        bounds = [betting.lower_bound(*one, one is bets, 3.0) for one in (bets, fixed)]
+        near.append(rows[2].mean() - bounds)
+    striving, planned_at_the_start = np.mean(near, axis=0)
+    assert striving < 0.95 * planned_at_the_start
 
 
 def test_kinds_look_only_at_the_past_and_at_what_was_planned():
@@ -233,11 +279,11 @@ def test_bets_end_on_the_kind_that_is_worth_it():
     assert (equal == 0).all()  # no noise at all: the narrowest
 
 
-def test_the_bound_of_bets_on_kinds_holds_as_often_as_it_says():
-    reached, planned = [], np.full(300, 300)
+@pytest.mark.parametrize("planned", [np.full(300, 300), np.repeat([60, 150, 300], [60, 90, 150])])
+def test_the_bound_of_bets_on_kinds_holds_as_often_as_it_says(planned):
+    reached = []
     for seed in range(400):
         rows, weight = estimates(300, 1_000 + seed)
-        kind, stake = betting.stakes_on_kinds(rows, weight, planned, LEAST)
-        value = rows[kind, np.arange(300)]
-        reached.append(betting.lower_bound(value, weight, stake, kind, LEAST, math.log(10)) > 0.55)
+        bets = bets_on(rows, weight, planned, LEAST)
+        reached.append(betting.lower_bound(*bets, True, math.log(10)) > 0.55)
     assert np.mean(reached) <= 0.1

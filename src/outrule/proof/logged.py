@@ -2,11 +2,12 @@
 
 With y in [0, 1], u = observed / propensity and any base b that is fixed before the outcome,
 ``b + u (y - b)`` has the mean E[y] (doubly robust). The weight 1 / propensity has no useful upper
-bound, so that no bet on it could be limited. But for ``b <= kappa * propensity`` the estimate is
-never below -kappa, and for ``b >= 1 - kappa * propensity`` never above 1 + kappa. So a bound from
-below takes the first kind for our items and the second for the rival's, a bound from above the
-other way round; nothing is clipped (Karampatziakis et al. 2021; Waudby-Smith et al. 2022). Items
-that the log could never show have propensity 0, and by the same formulas their worst outcome.
+bound, so that no bet on it could be limited. But with ``odds = 1 / propensity - 1`` the estimate is
+never below ``-b odds``, nor above ``1 + (1 - b) odds``. So for a bound from below the bases of our
+items are so near to 0, and those of the rival's so near to 1, that in no instance these terms add
+up to more than kappa; for a bound from above it is the other way round. Nothing is clipped
+(Karampatziakis et al. 2021; Waudby-Smith et al. 2022). Items that the log could never show have
+propensity 0, and their worst outcome as their base.
 
 The range must be known before the data: with a range that depends on the instance, and a stake
 that depends on it, the bets would not be fair for the mean over instances. A small kappa has a
@@ -30,23 +31,35 @@ from outrule.proof.confidence import Estimates, Observations, Range, Sides
 from outrule.proof.statement import Support
 from outrule.types import Booleans, Floats, Integers
 
-KAPPAS = (0.0, 2.0, 8.0, 32.0)  # of the kinds of estimates that a certificate bets on
+KAPPAS = (0.0, 2.0, 8.0, 24.0)  # of the kinds of estimates that a certificate bets on
 KAPPA = 4.0  # of a watch, where the model was fitted on all outcomes
 NAMED = 3  # items that a message names
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How far bases may be from an end of the range, and what the estimates are bounded by."""
+    """How far estimates may be outside of the range of the value, and what their bases are."""
 
     kappa: float
     learned: bool  # bases take notice of propensities: see calibration/log_bases.py
-    ends: Range  # the value of a decision: ``low`` is never below, and ``high`` never above
+    values: Range  # of a decision, where all outcomes are known
+    unit: float  # the width of the range of all items of a decision
+
+    @property
+    def slack(self) -> float:
+        """How far: ``low`` below the range of the value, and ``high`` above it."""
+        return self.kappa * self.unit
+
+    @property
+    def ends(self) -> Range:
+        """The value of a decision: ``low`` is never below, and ``high`` never above."""
+        return Range(self.values.low - self.slack, self.values.high + self.slack)
 
     @property
     def apart(self) -> Range:
         """The same for the difference of two decisions."""
-        return Range(-self.ends.width, self.ends.width)
+        most = self.values.width + self.slack
+        return Range(-most, most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,9 +117,7 @@ class Log:
         middle = plus.total(plus.after) - minus.total(minus.after)
         kinds = []
         for one in self.kinds:
-            low = plus.total(plus.below(one)) - minus.total(minus.above(one))
-            high = plus.total(plus.above(one)) - minus.total(minus.below(one))
-            kinds.append(Sides(low, middle, high))
+            kinds.append(Sides(_below(plus, minus, one), middle, -_below(minus, plus, one)))
         return Estimates(tuple(kinds), tuple(ends))
 
     def _marked(self, items: Integers) -> _Items:
@@ -193,19 +204,22 @@ class _Items:
     after: Floats
     learned: Floats
 
-    def below(self, kind: Kind) -> Floats:
-        """Bases whose estimates are bounded below."""
+    def above_low(self, kind: Kind) -> Floats:
+        """How far bases would be above the low end of the range; not at all if never shown."""
         free = self.learned if kind.learned else self.after
-        return np.minimum(free, self.value_range[0] + self._room(kind.kappa))
+        return np.where(self.propensity > 0, free - self.value_range[0], 0.0)
 
-    def above(self, kind: Kind) -> Floats:
-        """Bases whose estimates are bounded above."""
+    def below_high(self, kind: Kind) -> Floats:
+        """The same for the high end."""
         free = self.learned if kind.learned else self.after
-        return np.maximum(free, self.value_range[1] - self._room(kind.kappa))
+        return np.where(self.propensity > 0, self.value_range[1] - free, 0.0)
 
-    def _room(self, kappa: float) -> Floats:
-        low, high = self.value_range
-        return kappa * (high - low) * np.nan_to_num(self.propensity)
+    def excess(self, off: Floats) -> Floats:
+        """How far estimates can be outside of the range if bases are so far off an end, (n,)."""
+        with np.errstate(divide="ignore", over="ignore"):
+            odds = 1 / np.where(off > 0, self.propensity, 1.0) - 1
+        most = np.where(off > 0, off, 0.0) * odds
+        return np.asarray(np.bincount(self.instance, most, self.n), dtype=np.float64)
 
     def total(self, base: Floats) -> Floats:
         """The estimates by these bases, summed over each instance, shape (n,)."""
@@ -214,17 +228,30 @@ class _Items:
         return np.asarray(np.bincount(self.instance, estimate, self.n), dtype=np.float64)
 
 
+def _below(plus: _Items, minus: _Items, kind: Kind) -> Floats:
+    """Estimates of what the first items are worth minus the second ones, bounded below.
+
+    Where an instance could get below the range by more than the slack, all of its bases are moved
+    towards their ends, by the same share of the way.
+    """
+    more, less = plus.above_low(kind), minus.below_high(kind)
+    excess = plus.excess(more) + minus.excess(less)
+    share = kind.slack / np.where(excess > kind.slack, excess, 1.0)
+    share[excess <= kind.slack] = 1.0
+    low, high = plus.value_range
+    first = plus.total(low + share[plus.instance] * more)
+    return first - minus.total(high - share[minus.instance] * less)
+
+
 def kind_of(
     model: Model, instances: Instances, k: int, kappa: float, *, learned: bool = False
 ) -> Kind:
     """The estimates of some kappa; ``k`` is the size of the largest decision."""
     low, high = instances.value_range
-    slack = kappa * (high - low)
-    ends = Range(low - slack, high + slack)
-    if not model.problem.exactly_one:
-        k = max(k, model.k)
-        ends = Range(k * min(ends.low, 0.0), k * max(ends.high, 0.0))
-    return Kind(kappa, learned, ends)
+    if model.problem.exactly_one:
+        return Kind(kappa, learned, Range(low, high), high - low)
+    k = max(k, model.k)
+    return Kind(kappa, learned, Range(k * min(low, 0.0), k * max(high, 0.0)), k * (high - low))
 
 
 def kappa_of(model: Model, instances: Instances) -> float:

@@ -45,8 +45,8 @@ class Recount:
         self.logged = instances.propensity is not None
         self.delta, self.shares = 1 - certificate.confidence, shares
         self._set_ranges(model, instances)
-        self.columns = self._estimates(model, after)
-        self.outcome = self.columns.middle
+        self.after, self.informed = after, self._informed(model, after)
+        self.outcome = self._estimate(after, np.arange(len(after)))
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
         looks = [look.n_instances for look in certificate.earlier]
         planned = self._put_in_order(ranks(instances), weight, looks)
@@ -90,39 +90,61 @@ class Recount:
         self.margin, self.base = float(model.epsilon), 0.0
         kinds = [(0.0, False)]
         if self.logged and not np.isnan(instances.propensity).any():  # type: ignore[arg-type]
-            for kappa in (2.0, 8.0, 32.0):
+            for kappa in (2.0, 8.0, 24.0):
                 kinds += [(kappa, False)] + [(kappa, True)] * (model.log_base is not None)
-        self.kinds, slacks = kinds, [kappa * self.span for kappa, _ in kinds]
+        self.kinds, ends, items = kinds, (0.0, self.span), 1
         if model.problem.exactly_one:
             self.base = low
-            self.bet_ends = [(-slack, self.span + slack) for slack in slacks]
         else:
-            k = max(model.k, model.problem.lay(instances).k)
-            self.bet_ends = [(k * min(low - s, 0.0), k * max(high + s, 0.0)) for s in slacks]
-        self.bet_apart = [(before - last, last - before) for before, last in self.bet_ends]
+            items = max(model.k, model.problem.lay(instances).k)
+            ends = (items * min(low, 0.0), items * max(high, 0.0))
+        self.slacks = [kappa * self.span * items for kappa, _ in kinds]
+        self.bet_ends = [(ends[0] - slack, ends[1] + slack) for slack in self.slacks]
+        wide = [ends[1] - ends[0] + slack for slack in self.slacks]
+        self.bet_apart = [(-most, most) for most in wide]
         self.ends, self.apart = self.bet_ends[0], self.bet_apart[0]
 
-    def _estimates(self, model: Model, after: Floats) -> Sums:
-        """Base plus outcome minus base over propensity, for many bases; or the outcomes."""
+    def _informed(self, model: Model, after: Floats) -> Floats:
+        """What the model expects of an item, given its propensity."""
+        q = self.instances.propensity
+        if q is None or model.log_base is None:
+            return after
+        a, b, c, d = model.log_base
+        share = (after - self.instances.value_range[0]) / self.span
+        log = np.log(np.maximum(np.where(q > 0, q, 0.0), 1e-9))
+        expected = np.clip(a + b * share + (c + d * share) * log, 0, 1)
+        return np.asarray(self.instances.value_range[0] + self.span * expected)
+
+    def _estimate(self, base: Floats, items: Integers) -> Floats:
+        """Base plus outcome minus base over propensity; or the outcomes."""
         y, q = self.instances.outcome, self.instances.propensity
         assert y is not None
         if q is None:
-            return Sums(y[None], y, y[None])
-        low, high = self.instances.value_range
-        seen, known = y == y, np.where(q > 0, q, 0.0)
-        a, b, c, d = model.log_base or (0.0, 1.0, 0.0, 0.0)
-        share, log = (after - low) / self.span, np.log(np.maximum(known, 1e-9))
-        informed = low + self.span * np.clip(a + b * share + (c + d * share) * log, 0, 1)
+            return y[items]
+        seen = y[items] == y[items]
+        return np.where(seen, base + (y[items] - base) / np.where(seen, q[items], 1), base)
 
-        def estimate(base: Floats) -> Floats:
-            return np.where(seen, base + (y - base) / np.where(seen, q, 1), base)
-
-        rows = []
-        for kappa, learned in self.kinds:
-            base, near = informed if learned else after, kappa * self.span * known
-            rows.append((np.minimum(base, near + low), np.maximum(base, high - near)))
-        below, above = (np.array([estimate(row[i]) for row in rows]) for i in (0, 1))
-        return Sums(below, estimate(after), above)
+    def _least(self, more: Booleans, less: Booleans, number: int) -> Floats:
+        """The estimates of one kind that bound what ``more`` is worth minus ``less`` from below."""
+        q, (low, high) = self.instances.propensity, self.instances.value_range
+        items = np.flatnonzero(more | less)
+        ours, sign = more[items], np.where(more[items], 1.0, -1.0)
+        end = np.where(ours, low, high)
+        if q is None:
+            base = end
+        else:
+            expected = (self.informed if self.kinds[number][1] else self.after)[items]
+            way = np.where(q[items] > 0, expected - end, 0.0)
+            odd = np.where(way == 0, 1.0, q[items])
+            drop = np.bincount(
+                self.instance[items], np.abs(way) * (1 - odd) / odd, len(self.instances)
+            )
+            free = drop <= self.slacks[number]
+            share = np.where(free, 1.0, self.slacks[number] / np.where(free, 1.0, drop))
+            base = end + share[self.instance[items]] * way
+        total = np.zeros(len(more))
+        total[items] = sign * (self._estimate(base, items) - self.base)
+        return self.sums(total)
 
     def squared_error(self, prediction: Floats) -> float:
         y, q = self.instances.outcome, self.instances.propensity
@@ -174,16 +196,15 @@ class Recount:
 
     def value(self, marks: Booleans) -> Sums:
         """Values above ``base`` per instance."""
-        low, middle, high = (
-            np.array([self.sums((row - self.base) * marks) for row in np.atleast_2d(column)])
-            for column in self.columns
-        )
-        return Sums(low, middle[0], high)
+        return self.difference(marks, np.zeros_like(marks))
 
     def difference(self, ours: Booleans, theirs: Booleans) -> Sums:
         """How much more our decisions are worth: what only we take, minus what only they take."""
-        more, less = self.value(ours & ~theirs), self.value(theirs & ~ours)
-        return Sums(more.low - less.high, more.middle - less.middle, more.high - less.low)
+        more, less, kinds = ours & ~theirs, theirs & ~ours, range(len(self.kinds))
+        middle = self.sums((self.outcome - self.base) * (more * 1.0 - less))
+        low = np.array([self._least(more, less, number) for number in kinds])
+        high = -np.array([self._least(less, more, number) for number in kinds])
+        return Sums(low, middle, high)
 
     def mean(self, observed: Floats) -> float:
         return float(observed.sum() / self.weight.sum())

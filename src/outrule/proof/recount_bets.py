@@ -56,7 +56,9 @@ class Game:
         self.kind = self._kinds(spread, widths, data.planned)
         self.d, variance = self.chosen(rows), self.chosen(spread)
         self.floor = np.array(floors)[self.kind]
-        self.stake = np.sqrt(2 * self.goal / data.planned / variance)
+        self.strives = data.logged
+        bets = data.planned - np.arange(n) + data.planned / 10 if data.logged else data.planned
+        self.stake = np.sqrt(2 * self.goal / bets / variance)  # where nothing is won yet
 
     def chosen(self, rows: Floats) -> Floats:
         """Of every observation, the row of the kind that the bet is on."""
@@ -91,8 +93,23 @@ class Game:
     def path(self, s: float) -> Floats:
         """The logarithm of the capital after every bet against "at most s"."""
         room = s - self.floor
-        stake = np.minimum(self.stake, 0.9 / np.where(room > 0, room, 1e-300))
-        return np.asarray(np.cumsum(np.log1p(stake * (self.d - s * self.w))))
+        most = 0.9 / np.where(room > 0, room, 1e-300)
+        if self.strives:
+            return self._striving(most, self.d - s * self.w)
+        return np.asarray(np.cumsum(np.log1p(np.minimum(self.stake, most) * (self.d - s * self.w))))
+
+    def _striving(self, most: Floats, gains: Floats) -> Floats:
+        """The same where stakes depend on what is still to be won; it ends at the goal."""
+        path, now = [], 0.0
+        bets = (self.stake.tolist(), most.tolist(), gains.tolist())
+        for stake, limit, gain in zip(*bets, strict=True):
+            share = max(self.goal - now, 0.5) / self.goal
+            won = min(stake * math.sqrt(share), limit) * gain
+            now += math.log1p(max(won, -0.99))  # no bet can lose more than 0.9, but for rounding
+            path.append(now)
+            if now >= self.goal:
+                break
+        return np.array(path)
 
     def wins(self, s: float) -> bool:
         """Whether the capital ever reaches its goal; NaN never wins."""
