@@ -198,16 +198,21 @@ def sum_and_patch(generator, n, m):
     squares.check()
     patching.patch_box(prediction.array, offsets, picks, order, steps, box, span)
     ledger = (residual.array, outcome, offsets, picks[0], 0.5, 7, box, 20, span)
-    clipped, _ = patching.patch_ledger(prediction.array, *ledger)
+    clipped = Around(np.zeros((picks[0].size, 3), dtype=np.int64))
+    kept, _ = patching.patch_ledger(prediction.array, *ledger, clipped.array)
+    clipped.check()
     frozen = generator.random(total) < 0.3
     patching.patch_simplex(prediction.array, offsets, picks, order, steps, frozen, span)
     tally.project_simplices(prediction.array, offsets, frozen)
     prediction.array[:] = hostile(generator, total)
     best_or_rule = np.array([-1, 0, -1, 1])
-    patching.patch_best(prediction.array, offsets, picks, best_or_rule, steps, box, span)
+    room = Around(patching.room_of_groups(offsets, span))
+    best_of_groups = (best_or_rule, steps, box, span, room.array)
+    patching.patch_best(prediction.array, offsets, picks, *best_of_groups)
+    room.check()
     prediction.check()
     residual.check()
-    overlap.add_at_items(picks, clipped, sums)
+    overlap.add_at_items(picks, clipped.array[:kept], sums)
 
 
 def sum_and_patch_dense(generator, n, m):
@@ -233,9 +238,11 @@ def follow_best(generator, n, m):
     every = np.arange(n)
     tally.best_with_margin(hostile(generator, n * m), offsets, every, leader.array, margin.array)
     margin.array[:] = hostile(generator, n)
-    left = tally.shrink_margins(margin.array, leader.array, own.array, np.nan, np.inf)
+    changed = Around(np.zeros(n, dtype=np.int64))
+    margins = (margin.array, leader.array, own.array, np.nan, np.inf)
+    left = changed.array[: tally.shrink_margins(*margins, changed.array)]
     assert set(left.tolist()) <= set(range(n))
-    for around in (picks, own, leader, margin):
+    for around in (picks, own, leader, margin, changed):
         around.check()
 
 
@@ -376,7 +383,15 @@ def test_kernels_stay_in_bounds_and_end(family):
 
 
 HELPERS = {  # of other kernels
-    *("n_groups", "largest_of", "project_simplex", "value_at", "look_up", "level_of", "frozen"),
+    *(
+        "room_of_groups",
+        "largest_of",
+        "project_simplex",
+        "value_at",
+        "look_up",
+        "level_of",
+        "frozen",
+    ),
     *("heaviest_first", "longest", "insert_ascending", "scaled", "capped", "largest"),
     *("assign_dense_by_paths", "assign_ragged_by_paths", "copy_items", "sort_descending"),
     "caps_of",

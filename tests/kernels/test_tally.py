@@ -156,7 +156,8 @@ def test_patches_of_the_best_item_have_the_bits_of_a_box_patch_and_an_argmax(cas
     patched = np.clip(case.prediction, *ends)
     expected = reference.patch_best(patched, case.offsets, case.picks, order, case.steps, *ends)
     span = (0, len(case.weight))
-    patching.patch_best(patched, case.offsets, case.picks, order, case.steps, ends, span)
+    room = patching.room_of_groups(case.offsets, span)
+    patching.patch_best(patched, case.offsets, case.picks, order, case.steps, ends, span, room)
     assert patched.tolist() == expected
 
 
@@ -168,7 +169,9 @@ def test_the_best_of_many_items_is_the_first_of_the_largest(sizes, seed):
     picks = rng.integers(0, sizes, (3, 1, len(sizes))).astype(np.uint8)
     order, steps = rng.integers(-1, 3, 12), rng.integers(-3, 4, 12) / 8
     expected = reference.patch_best(prediction, offsets, picks, order, steps, 0.0, 1.0)
-    patching.patch_best(prediction, offsets, picks, order, steps, (0.0, 1.0), (0, len(sizes)))
+    span = (0, len(sizes))
+    room = patching.room_of_groups(offsets, span)
+    patching.patch_best(prediction, offsets, picks, order, steps, (0.0, 1.0), span, room)
     assert prediction.tolist() == expected
 
 
@@ -187,12 +190,15 @@ def test_a_span_is_patched_and_nothing_else(kernel, case, data):
         for span in spans:
             if kernel == "patch_ledger":
                 args = (case.offsets, case.picks[0], 0.5, 2**29, (0.0, 1.0), 30, span)
-                clipped, change = patching.patch_ledger(prediction, residual, case.outcome, *args)
-                squares, rows = squares + change[0], rows + clipped.tolist()
+                clipped = np.empty((n, 3), dtype=np.int64)
+                moved = (prediction, residual, case.outcome, *args, clipped)
+                kept, change = patching.patch_ledger(*moved)
+                squares, rows = squares + change, rows + clipped[:kept].tolist()
                 continue
             args = (prediction, case.offsets, case.picks, case.order, case.steps)
             extra = case.frozen if kernel == "patch_simplex" else (0.0, 1.0)
-            getattr(patching, kernel)(*args, extra, span)
+            room = [patching.room_of_groups(case.offsets, span)] if kernel == "patch_best" else []
+            getattr(patching, kernel)(*args, extra, span, *room)
         return prediction.tolist(), residual.tolist(), squares, rows
 
     whole, none = patch((0, n)), patch()
@@ -266,8 +272,9 @@ def test_the_patch_of_a_ledger_is_that_of_the_twin(case, step, ends, bits):
         case, prediction.tolist(), residual.tolist(), step, integer_step, ends, bits
     )
     args = (case.offsets, case.picks[0], step, integer_step, ends, bits, (0, len(case.weight)))
-    rows, squares = patching.patch_ledger(prediction, residual, case.outcome, *args)
-    found = (prediction.tolist(), residual.tolist(), sorted(rows.tolist()), int(squares[0]))
+    rows = np.empty((case.picks[0].size, 3), dtype=np.int64)
+    kept, squares = patching.patch_ledger(prediction, residual, case.outcome, *args, rows)
+    found = (prediction.tolist(), residual.tolist(), sorted(rows[:kept].tolist()), squares)
     assert found == expected
 
 

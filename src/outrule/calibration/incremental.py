@@ -56,8 +56,9 @@ class BestActions:
 
     def update(self, chosen: NDArray[Any], step: float) -> None:
         """Follow a step that the predictions of these items have just made."""
-        changed = kernels.tally.shrink_margins(self.margin, self.picks, chosen, step, self.slack)
-        self._search(changed)
+        changed = np.empty(len(self.margin), dtype=np.int64)
+        margins = (self.margin, self.picks, chosen, step, self.slack)
+        self._search(changed[: kernels.tally.shrink_margins(*margins, changed)])
 
     def _search(self, which: Integers) -> None:
         pieces = threads.spans(THREAD_INSTANCES, len(which))
@@ -159,10 +160,15 @@ class IncrementalAudit:
         part, pieces = self.part, threads.spans(THREAD_INSTANCES, len(self.part.layout))
         arrays = (self.prediction, self.residual, part.outcome, part.layout.offsets, chosen)
         steps = (step, integer_step, part.instances.value_range, part.bits)
-        results = threads.run(
-            lambda piece: kernels.patching.patch_ledger(*arrays, *steps, pieces[piece]), len(pieces)
-        )
-        self.squares += sum(int(squares[0]) for _, squares in results)
+
+        def move(piece: int) -> tuple[Integers, int]:
+            first, last = pieces[piece]
+            clipped = np.empty((len(chosen) * (last - first), 3), dtype=np.int64)
+            kept, squares = kernels.patching.patch_ledger(*arrays, *steps, pieces[piece], clipped)
+            return clipped[:kept].copy(), squares
+
+        results = threads.run(move, len(pieces))
+        self.squares += sum(squares for _, squares in results)
         return np.concatenate([clipped for clipped, _ in results])
 
     def _shared(self, test: int, chosen: NDArray[Any]) -> Integers:

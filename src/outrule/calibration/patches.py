@@ -98,7 +98,8 @@ def patch_span(
     own = order == OPTIMISER
     if type(problem) is BestAction and own.any():
         rules = (picks, order, steps, value_range)
-        kernels.patching.patch_best(prediction, layout.offsets, *rules, span)
+        room = kernels.patching.room_of_groups(layout.offsets, span)
+        kernels.patching.patch_best(prediction, layout.offsets, *rules, span, room)
         return
     part, first, last = layout.slice(*span), layout.offsets[span[0]], layout.offsets[span[1]]
     # Patches of rules are applied in one call, up to the next of the optimiser, whose decisions

@@ -13,6 +13,7 @@ Positions = NDArray[np.int32]
 
 # Rows that best_dense_rules decides together; 16 AVX2 registers' worth hides the loop overhead.
 ROW_LANES = 64
+FEW_ITEMS = 64  # up to so many, the lanes stay in cache, and best_dense_rules is the faster for one
 
 
 @njit(nogil=True, cache=True)
@@ -60,12 +61,23 @@ def best_ragged(weights: Floats, offsets: Integers, picks: Positions) -> None:
         picks[i, 0] = position
 
 
-@njit(nogil=True, cache=True)
 def best_dense_rules(weights: Floats, scales: Floats, picks: NDArray[np.integer]) -> None:
     """Pick as best_dense for every row of scales: picks[r, i] is rule r's position in row i."""
+    # Compiled code that allocates nothing is compiled sooner.
+    lanes, position = np.empty((weights.shape[1] + 1, ROW_LANES)), np.empty(ROW_LANES, np.int64)
+    _best_of_rules(weights, scales, picks, lanes, position)
+
+
+@njit(nogil=True, cache=True)
+def _best_of_rules(
+    weights: Floats,
+    scales: Floats,
+    picks: NDArray[np.integer],
+    lanes: Floats,
+    position: Integers,
+) -> None:
     n, m = weights.shape
-    lanes = np.empty((m, ROW_LANES))  # those past the last row are decided for nothing
-    best, position = np.empty(ROW_LANES), np.empty(ROW_LANES, np.int64)
+    best = lanes[m]  # lanes past the last row are decided for nothing
     for first in range(0, n, ROW_LANES):
         rows = weights[first : first + ROW_LANES]
         for i in range(len(rows)):

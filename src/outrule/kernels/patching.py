@@ -81,18 +81,18 @@ def patch_ledger(
     box: tuple[float, float],
     bits: int,
     span: tuple[int, int],
-) -> tuple[Integers, Integers]:
+    clipped: Integers,
+) -> tuple[int, int]:
     """Move the items of ``picks`` (k, n) by one step, and their integer residuals with them.
 
-    Returns one row (instance, position, amount) for every item whose residual changed by another
-    amount than -integer_step, by how much more, because it was clipped; and the change of the sum
-    of squares.
+    Writes one row (instance, position, amount) to ``clipped`` for every item whose residual changed
+    by another amount than -integer_step, by how much more, because it was clipped. Returns the
+    number of these rows, and the change of the sum of squares.
     """
     k, unit = picks.shape[0], 2.0**bits
     low, high = box
     width = high - low
-    clipped = np.empty((k * (span[1] - span[0]), 3), dtype=np.int64)
-    n_clipped, squares = 0, np.zeros(1, dtype=np.int64)
+    n_clipped, squares = 0, np.int64(0)
     for j in range(k):
         for i in range(span[0], span[1]):
             position = np.int64(picks[j, i])
@@ -110,8 +110,8 @@ def patch_ledger(
                 row[0], row[1], row[2] = i, position, residual[place] - expected
                 n_clipped += 1
             old, new = (outcome[place] - before) / width, (outcome[place] - after) / width
-            squares[0] += np.int64(np.rint(unit * new * new)) - np.int64(np.rint(unit * old * old))
-    return clipped[:n_clipped].copy(), squares
+            squares += np.int64(np.rint(unit * new * new)) - np.int64(np.rint(unit * old * old))
+    return n_clipped, squares
 
 
 @njit(nogil=True, cache=True)
@@ -146,20 +146,20 @@ def patch_best(
     steps: Floats,
     box: tuple[float, float],
     span: tuple[int, int],
+    most: Floats,
 ) -> None:
     """As patch_box for decisions of one item; order[t] = -1 is the item of largest prediction.
 
     A patch is applied to some instances before the next: their decisions by one rule lie together.
-    The largest of every group of items is kept, so the largest of all is found among few.
+    The largest of every group of items is kept (``most``), so that of all is found among few.
     """
     low, high = box
-    most = np.empty((NEAR_BLOCK, n_groups(longest(offsets[span[0] : span[1] + 1]))))
     for first in range(span[0], span[1], NEAR_BLOCK):
         last = min(first + NEAR_BLOCK, span[1])
         for i in range(first, last):
-            for group in range(n_groups(offsets[i + 1] - offsets[i])):
-                begin = offsets[i] + group * ITEM_GROUP
-                most[i - first, group] = largest_of(prediction, begin, offsets[i + 1])
+            start, stop = offsets[i], offsets[i + 1]
+            for begin in range(start, stop, ITEM_GROUP):
+                most[i - first, (begin - start) // ITEM_GROUP] = largest_of(prediction, begin, stop)
         for t in range(len(order)):
             rule, step = order[t], steps[t]
             for i in range(first, last):
@@ -174,7 +174,7 @@ def patch_best(
                 else:
                     tops, group = most[i - first], 0
                     largest = tops[0]
-                    for other in range(1, n_groups(stop - start)):
+                    for other in range(1, (stop - start - 1) // ITEM_GROUP + 1):
                         group = other if tops[other] > largest else group
                         largest = tops[other] if tops[other] > largest else largest
                     place = start + group * ITEM_GROUP
@@ -192,10 +192,10 @@ def patch_best(
                     )
 
 
-@njit(nogil=True, cache=True)
-def n_groups(n_items: int) -> int:
-    """How many groups hold so many items."""
-    return (n_items + ITEM_GROUP - 1) // ITEM_GROUP
+def room_of_groups(offsets: Integers, span: tuple[int, int]) -> Floats:
+    """Room for what patch_best keeps of the instances of a span."""
+    most = np.diff(offsets[span[0] : span[1] + 1]).max(initial=1)
+    return np.empty((NEAR_BLOCK, -(-int(most) // ITEM_GROUP)))
 
 
 @njit(nogil=True, cache=True)

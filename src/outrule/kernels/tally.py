@@ -250,19 +250,19 @@ def best_with_margin(
 
 @njit(nogil=True, cache=True)
 def shrink_margins(
-    margin: Floats, best: Positions, picks: Picks, step: float, slack: float
-) -> Integers:
-    """Let every margin know of a step; return the instances whose best item may have changed.
+    margin: Floats, best: Positions, picks: Picks, step: float, slack: float, changed: Integers
+) -> int:
+    """Let every margin know of a step; write the instances whose best item may have changed.
 
     Raising the best item, or lowering another, keeps it the best: the margin only shrinks where
     the step lowers the best or raises another, and by no more than the step and its rounding.
+    Returns how many were written.
     """
-    open_again = np.empty(len(margin), dtype=np.int64)
-    n_open, size = 0, abs(step) + slack
+    n_changed, size = 0, abs(step) + slack
     for i in range(len(margin)):
         if (picks[0, i] == best[i, 0]) == (step < 0):
             margin[i] -= size
             if margin[i] <= 0:
-                open_again[n_open] = i
-                n_open += 1
-    return open_again[:n_open].copy()
+                changed[n_changed] = i
+                n_changed += 1
+    return n_changed

@@ -36,7 +36,10 @@ class BestAction(Problem):
             kernels.best.best_ragged(weights, layout.offsets, picks)
         else:
             rows, scales = map(kernels.picking.frozen, layout.rows(weights, scale))
-            kernels.best.best_dense(rows, scales, picks)
+            if layout.width <= kernels.best.FEW_ITEMS:
+                picks[:] = self.pick_many(weights, layout, scales[None])[0].T
+            else:
+                kernels.best.best_dense(rows, scales, picks)
 
     def pick_many(self, weights: Floats, layout: Layout, scales: Floats) -> NDArray[Any]:
         n, m = len(layout), scales.shape[1]
