@@ -38,7 +38,8 @@ def commands(page):
     return [re.sub(r" +# .*", "", line[2:]) for line in lines if line.startswith("$ ")]
 
 
-def test_the_path_from_a_table_to_a_certified_model(tmp_path):
+def test_the_path_from_a_table_to_a_certified_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     lines = commands("quickstart.md")
     assert len(lines) == 1 + 2 + 6
     readme = commands("../README.md")
@@ -46,11 +47,10 @@ def test_the_path_from_a_table_to_a_certified_model(tmp_path):
     for line in [*lines, *(line for line in readme if line not in lines)]:
         words = line.split()
         assert words[0] == "outrule"
-        run = [sys.executable, "-m", *words]
-        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = CliRunner().invoke(app, words[1:])
         # A month is too short to show so small a margin, and the watch says so.
         expected = 3 if words[1] == "watch" else 0
-        assert done.returncode == expected, (line, done.stdout, done.stderr)
+        assert done.exit_code == expected, (line, done.output)
     names = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")}
     assert names == {
         "trips",
@@ -127,15 +127,15 @@ def test_the_fragment_of_a_folder_runs(tmp_path, monkeypatch):
     assert calibrator.patches_ is not None
 
 
-def test_the_path_of_a_watch(tmp_path):
+def test_the_path_of_a_watch(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     lines = commands("watching.md")
     assert len(lines) == 3
     for line in lines:
-        run = [sys.executable, "-m", *line.split()]
-        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = CliRunner().invoke(app, line.split()[1:])
         # 30 days are too few to show so small a margin, and the watch says so.
         expected = 3 if "outrule watch" in line else 0
-        assert done.returncode == expected, (line, done.stdout, done.stderr)
+        assert done.exit_code == expected, (line, done.output)
     assert done.stdout.startswith("undecided: ")
     names = {path.name for path in tmp_path.iterdir() if not path.name.startswith(".")}
     assert names == {"trips", "model.json", "watch.json", "watch.html", "outrule.prom"}
@@ -158,11 +158,11 @@ def test_the_first_demo(tmp_path):
     assert (tmp_path / "outrule-flights" / "report.html").exists()
 
 
-def test_the_plan_in_the_docs(tmp_path):
+def test_the_plan_in_the_docs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (line,) = commands("scale.md")
-    run = [sys.executable, "-m", *line.split()]
-    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = CliRunner().invoke(app, line.split()[1:])
+    assert done.exit_code == 0, done.output
 
 
 def test_the_spec_in_the_docs_is_a_part_of_the_example():

@@ -8,7 +8,7 @@ import pytest
 
 from fuzz import run
 
-KINDS = dict.fromkeys(run.KINDS, 40) | {"fit": 15}
+KINDS = dict.fromkeys(run.KINDS, 20) | {"fit": 6}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,7 +55,7 @@ def test_every_kind_of_failure_is_noticed_and_its_input_kept(what, tmp_path, mon
         return start([sys.executable, "-c", code, *command[3:]], **options)
 
     monkeypatch.setattr(run.subprocess, "Popen", broken)
-    for name, seconds in (("PAUSE", 0.5), ("ASLEEP", 5.0), ("BUSY", 5.0)):
+    for name, seconds in (("PAUSE", 0.5), ("ASLEEP", 3.0), ("BUSY", 3.0)):
         monkeypatch.setattr(run, name, seconds)
     counts, reached = run.batch("broken", tmp_path, 0, 0, 2)
     assert counts["failed"] >= 1

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import slow_curves
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from outrule.calibration.curves import pack
 from outrule.kernels import curves, tally
@@ -53,6 +53,7 @@ def test_curves_move_the_bits_of_the_twin(seed, has_flags):
     assert p.tolist() == expected
 
 
+@settings(max_examples=40)  # the twin is slow
 @given(SEEDS)
 def test_curves_on_the_simplex_move_as_the_twin_and_leave_frozen_items(seed):
     p, offsets, picks, marks, frozen, patches = draw(2 * seed, k=1, simplex=True)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # of Dask and its web server
 @pytest.fixture(scope="module")
 def cluster():
     with dask.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
     ) as cluster:
         yield cluster
 
@@ -216,7 +216,7 @@ def test_other_versions_and_no_workers_are_refused_before_any_file_is_read(clien
     with pytest.raises(outrule.DataError, match="the problem cannot be sent to workers"):
         outrule.DecisionCalibrator(outrule.Oracle(Locked(), k=1), RULES).fit(data, client=client)
     with (
-        dask.LocalCluster(n_workers=0, dashboard_address=None) as empty,
+        dask.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
         dask.Client(empty, set_as_default=False) as lonely,
         pytest.raises(outrule.DataError, match="has no workers"),
     ):

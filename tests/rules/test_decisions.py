@@ -281,12 +281,12 @@ def test_threads_change_no_bit_of_many_instances(problem):
     # As many as threads are used for without any monkeypatch.
     predictions, outcomes = dense(12_000, 4, grain=0)
     models = []
-    for n_jobs in (1, 2, 3):
+    for n_jobs in (1, 3):
         rules = outrule.multipliers(4, limit=70)
-        model = outrule.DecisionCalibrator(problem, rules, 0.02, n_jobs=n_jobs, max_rounds=15)
+        model = outrule.DecisionCalibrator(problem, rules, 0.02, n_jobs=n_jobs, max_rounds=5)
         model.fit(predictions, outcomes)
         models.append((model.patches_, model.history_, model.predict(predictions).tolist()))
-    assert models[0] == models[1] == models[2]
+    assert models[0] == models[1]
 
 
 # --- the optimiser: many scales at once, and chunks ----------------------------------------------
