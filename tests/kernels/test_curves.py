@@ -70,6 +70,8 @@ def test_curves_on_the_simplex_move_as_the_twin_and_leave_frozen_items(seed):
 def test_one_move_has_the_bits_of_a_patch_and_says_how_far_the_errors_fall(seed, simplex, logged):
     p, offsets, picks, _, frozen, patches = draw(seed, k=1 if simplex else 2, simplex=simplex)
     generator = np.random.default_rng(seed)
+    if simplex:
+        tally.project_simplices(p, offsets, frozen)
     outcome, weight = generator.random(len(p)), generator.random((2, len(offsets) - 1))
     edges, values = np.array([0.2, 0.5]), np.empty((len(p), 2))
     levels = np.empty(len(p), dtype=np.uint8)
@@ -81,7 +83,8 @@ def test_one_move_has_the_bits_of_a_patch_and_says_how_far_the_errors_fall(seed,
     ends, points = pack([patches[0][1:]])
     curves.patch_curves(expected, offsets, picks, np.array([1]), ends, points, frozen, simplex)
     state = (given_upweight, frozen, simplex, edges, values, levels)
-    falls = curves.move_along(p, outcome, offsets, picks[1], points, *weight, *state)
+    spare = np.empty((2, np.diff(offsets).max()))
+    falls = curves.move_along(p, outcome, offsets, picks[1], points, *weight, *state, spare)
     assert p.tolist() == expected.tolist()
     of_item = np.repeat(weight, np.diff(offsets), axis=1)
     of_item = of_item * upweight if logged else of_item
@@ -200,7 +203,8 @@ def test_the_sum_of_members_is_that_of_each_alone(seed, simplex):
     generator, result = np.random.default_rng(seed), np.empty(len(p))
     starts = np.stack([generator.permutation(p) for _ in range(3)])
     order, *packed_patches = packed(patches)
-    parts = (np.array([0, 2, 5, 6]), order, *packed_patches)
+    rising = curves.rising_pieces(*packed_patches)
+    parts = (np.array([0, 2, 5, 6]), order, *packed_patches, *rising)
     curves.sum_members(starts, offsets, picks, parts, frozen, simplex, result)
     expected = np.zeros(len(p))
     for member, (begin, end) in enumerate(pairwise(parts[0])):

@@ -275,7 +275,7 @@ def follow_curves(generator, n, m):
         rest = (frozen, simplex)
         curves.patch_curves(prediction.array, offsets, picks, order, ends, points, *rest)
         starts = np.stack([prediction.array, prediction.array])
-        patches = (np.array([0, 1, 4]), order, ends, points)
+        patches = (np.array([0, 1, 4]), order, ends, points, *curves.rising_pieces(ends, points))
         curves.sum_members(starts, offsets, picks, patches, *rest, result.array)
     outcome, edges = hostile(generator, total), hostile(generator, 5)
     weight, values = hostile(generator, n), Around(np.zeros((total, 2)))
@@ -290,8 +290,10 @@ def follow_curves(generator, n, m):
     curves.sum_by_bin(places, prediction.array, outcome, values.array, edges, bins.array)
     for simplex in (False, True):
         curve = (picks[0], points[1:4].copy(), weight, weight, upweight, frozen, simplex)
-        written = (edges, values.array, levels.array)
+        spare = Around(np.zeros((2, np.diff(offsets).max(initial=0))))
+        written = (edges, values.array, levels.array, spare.array)
         curves.move_along(prediction.array, outcome, offsets, *curve, *written)
+        spare.check()
     for around in (prediction, result, values, levels, sums, bins, scales, before):
         around.check()
 
@@ -316,8 +318,9 @@ def grow_trees(generator, n, m):
             trees.sum_by_answer(values.array, inside, *places)
         for question in range(-3, 20):
             trees.descend(node.copy(), question, level, some, offsets, picks, 5, 2)
-        forest = (np.array([0, 2, 2, 3]), questions, hostile(generator, 24).reshape(3, 8))
-        trees.add_trees(prediction, offsets, some, picks, edges, 2, *forest, result.array)
+        forest = trees.padded(questions, hostile(generator, 24).reshape(3, 8), 5 + 2 + len(picks))
+        ask = (picks, edges, 2, np.array([0, 2, 2, 3]), forest)
+        trees.add_trees(prediction, offsets, some, *ask, result.array)
     leaves = hostile(generator, 4)
     trees.settle(node, leaves, hostile(generator, total), values.array, residual.array)
     for around in (values, sums, by_test, ends, marks, residual, result):

@@ -41,7 +41,8 @@ def test_trees_add_what_a_walk_finds(seed, has_items, many):
     questions = generator.integers(-1, 9, (ends[-1], 3))
     values, result = generator.normal(size=(ends[-1], 8)), generator.random((3, len(p)))
     start, some = result.copy(), item if has_items else item[:0]
-    trees.add_trees(p, offsets, some, picks, edges, 3, ends, questions, values, result)
+    forest = trees.padded(questions, values, len(edges) + 3 + len(picks))
+    trees.add_trees(p, offsets, some, picks, edges, 3, ends, forest, result)
     for member, j in product(range(3), range(len(p))):
         own = (p[j], item[j] if has_items else -1, marks[j], edges, ITEMS)
         which = range(ends[member], ends[member + 1])

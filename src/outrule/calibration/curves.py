@@ -94,6 +94,10 @@ class Members:
         return pack((patch.x, patch.y) for patch in self._patches)
 
     @computed_once
+    def _rising(self) -> tuple[Integers, Floats]:
+        return kernels.curves.rising_pieces(*self.curves)
+
+    @computed_once
     def _forests(self) -> list[tuple[Forest, list[int]]]:
         """The trees of the members, and where in the decisions of the used tests theirs are."""
         found = Forest.of([member.trees for member in self.members])
@@ -155,7 +159,7 @@ class Members:
             self._starts(some, part, picks),
             part.offsets,
             picks,
-            (self.lengths, self.order, *self.curves),
+            (self.lengths, self.order, *self.curves, *self._rising),
             part.per_item.get("frozen", NOTHING),
             problem.simplex,
             total,

@@ -161,14 +161,14 @@ class IncrementalAudit:
         arrays = (self.prediction, self.residual, part.outcome, part.layout.offsets, chosen)
         steps = (step, integer_step, part.instances.value_range, part.bits)
 
-        def move(piece: int) -> tuple[Integers, int]:
+        def move(piece: int) -> tuple[Integers, np.int64]:
             first, last = pieces[piece]
             clipped = np.empty((len(chosen) * (last - first), 3), dtype=np.int64)
             kept, squares = kernels.patching.patch_ledger(*arrays, *steps, pieces[piece], clipped)
             return clipped[:kept].copy(), squares
 
         results = threads.run(move, len(pieces))
-        self.squares += sum(squares for _, squares in results)
+        self.squares += sum(int(squares) for _, squares in results)
         return np.concatenate([clipped for clipped, _ in results])
 
     def _shared(self, test: int, chosen: NDArray[Any]) -> Integers:

@@ -13,7 +13,7 @@ from outrule import kernels
 from outrule.calibration.audit import Part
 from outrule.calibration.piecewise import NOTHING, codes
 from outrule.data.instances import Instances
-from outrule.types import Booleans, Floats, Integers
+from outrule.types import Booleans, Floats, Integers, computed_once
 
 RATE = 0.5  # the part of a tree's correction that is made
 EDGES = 32  # questions about the prediction, at quantiles of all items, and as many of marked ones
@@ -48,6 +48,12 @@ class Forest:
     ends: Integers  # where the trees of every member end
     questions: Integers
     values: Floats
+
+    @computed_once
+    def _padded(self) -> tuple[Integers, Floats]:
+        """The trees as the kernel reads them."""
+        n_questions = len(self.edges) + len(self.items) + len(self.tests)
+        return kernels.trees.padded(self.questions, self.values, n_questions)
 
     @classmethod
     def of(cls, members: Sequence[Trees | None]) -> list[Forest]:
@@ -85,7 +91,7 @@ class Forest:
         """Add what the trees say to the start of every member; ``picks`` are of these tests."""
         before, item = starts if frozen is None else starts.copy(), _known(instances, self.items)
         about = (instances.prediction, offsets, item, picks, self.edges, len(self.items))
-        kernels.trees.add_trees(*about, self.ends, self.questions, self.values, starts)
+        kernels.trees.add_trees(*about, self.ends, self._padded, starts)
         np.clip(starts, *instances.value_range, out=starts)
         if frozen is not None:
             starts[:, frozen] = before[:, frozen]

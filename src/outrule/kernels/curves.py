@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
-from outrule.kernels.picking import ZERO, longest
+from outrule.kernels.picking import ZERO
 from outrule.kernels.tally import project_simplex, project_simplices
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Places = NDArray[np.int32]
-Space = tuple[NDArray[np.int32], Integers, Floats, Floats]
+Space = tuple[Floats, Integers, NDArray[np.int32], Integers, Floats, Floats]
 
 FEW = 64  # instances that stay in the nearest cache while all patches are applied
 LARGEST = np.finfo(np.float64).max
@@ -114,7 +114,6 @@ def follow_item_curves(
             result[j] = look_up(ends, points, scales, before, curve, prediction[j])
 
 
-@njit(nogil=True, cache=True)
 def patch_curves(
     prediction: Floats,
     offsets: Integers,
@@ -128,26 +127,20 @@ def patch_curves(
     """Apply patches in order: the items of ``picks[order[t]]`` go along the t-th curve.
 
     order[t] = -1 is the item of largest prediction, the first of equals. Frozen items stay;
-    without any (an empty array) all may move. On the simplex, touched instances are projected.
+    without any (an empty array) all may move. On the simplex, touched instances are projected,
+    and those that do not start there.
     """
-    few, space = _workspace(offsets, picks)
-    begins, rising = _rising(ends, points)
-    for first in range(0, len(offsets) - 1, FEW):
-        begin, near = offsets[first], _near(offsets, first)
-        end = begin + near[-1]
-        copy_items(prediction[begin:end], few)
-        stays = frozen[begin:end] if len(frozen) else frozen
-        patches = (order, ends, points, begins, rising, 0, len(order))
-        _patch_few(few, near, picks, first, patches, stays, simplex, space)
-        copy_items(few[: end - begin], prediction[begin:end])
+    one, result = np.array([0, len(order)]), np.empty_like(prediction)
+    patches = (one, order, ends, points, *rising_pieces(ends, points))
+    sum_members(prediction[None], offsets, picks, patches, frozen, simplex, result)
+    prediction[:] = result
 
 
-@njit(nogil=True, cache=True)
 def sum_members(
     starts: Floats,
     offsets: Integers,
     picks: NDArray[np.integer],
-    patches: tuple[Integers, Integers, Integers, Floats],
+    patches: tuple[Integers, Integers, Integers, Floats, Integers, Floats],
     frozen: Flags,
     simplex: bool,
     result: Floats,
@@ -155,13 +148,27 @@ def sum_members(
     """Add up what members predict, each from its row of ``starts`` (n_members, n) by its patches.
 
     Member c has the patches from ``lengths[c]`` to ``lengths[c + 1]``, which are as those of
-    :func:`patch_curves`.
+    :func:`patch_curves`; the last two of ``patches`` are their :func:`rising_pieces`.
     """
-    few, space = _workspace(offsets, picks)
-    lengths, order, ends, points = patches
-    begins, rising = _rising(ends, points)
+    space = _workspace(offsets, picks)
+    _sum_members(starts, offsets, picks, patches, frozen, simplex, space, result)
+
+
+@njit(nogil=True, cache=True)
+def _sum_members(
+    starts: Floats,
+    offsets: Integers,
+    picks: NDArray[np.integer],
+    patches: tuple[Integers, Integers, Integers, Floats, Integers, Floats],
+    frozen: Flags,
+    simplex: bool,
+    space: Space,
+    result: Floats,
+) -> None:
+    few, nearby = space[0], space[1]
+    lengths, order, ends, points, begins, rising = patches
     for first in range(0, len(offsets) - 1, FEW):
-        begin, near = offsets[first], _near(offsets, first)
+        begin, near = offsets[first], _near(offsets, first, nearby)
         end = begin + near[-1]
         stays = frozen[begin:end] if len(frozen) else frozen
         for j in range(begin, end):
@@ -177,9 +184,9 @@ def sum_members(
 
 
 @njit(nogil=True, cache=True)
-def _near(offsets: Integers, first: int) -> Integers:
+def _near(offsets: Integers, first: int, room: Integers) -> Integers:
     """The offsets of FEW instances, from 0 on; by a loop, as a difference compiles slowly."""
-    near = np.empty(min(FEW, len(offsets) - 1 - first) + 1, dtype=np.int64)
+    near = room[: min(FEW, len(offsets) - 1 - first) + 1]
     for i in range(len(near)):
         near[i] = offsets[first + i] - offsets[first]
     return near
@@ -192,20 +199,17 @@ def copy_items(source: Floats, target: Floats) -> None:
         target[j] = source[j]
 
 
-@njit(nogil=True, cache=True)
-def _workspace(offsets: Integers, picks: NDArray[np.integer]) -> tuple[Floats, Space]:
-    """Room for the items of FEW instances and one more, and for what their patches need.
+def _workspace(offsets: Integers, picks: NDArray[np.integer]) -> Space:
+    """Room for the items of FEW instances and one more, their offsets, and what patches need.
 
     That is where each rule's marks are, and for which instances they were written (the number of
-    the first, plus one); twice FEW values; and the items of one instance.
+    the first, plus one); twice FEW values; and the items of one instance. It is not allocated in
+    compiled code, which takes longer to compile then.
     """
-    most, n = 0, len(offsets) - 1
-    for first in range(0, n, FEW):
-        most = max(most, offsets[min(first + FEW, n)] - offsets[first])
-    n_rules, k, _ = picks.shape
-    marks = np.empty((n_rules + 1, max(k, 1), FEW), dtype=np.int32)
-    written = np.zeros(n_rules, dtype=np.int64)
-    return np.zeros(most + 1), (marks, written, np.zeros(2 * FEW), np.empty(longest(offsets)))
+    few = np.zeros(np.diff(np.append(offsets[:-1:FEW], offsets[-1])).max(initial=0) + 1)
+    marks = np.empty((len(picks) + 1, max(picks.shape[1], 1), FEW), dtype=np.int32)
+    written, room = np.zeros(len(picks), dtype=np.int64), np.empty(np.diff(offsets).max(initial=0))
+    return few, np.empty(FEW + 1, dtype=np.int64), marks, written, np.zeros(2 * FEW), room
 
 
 @njit(nogil=True, cache=True)
@@ -224,7 +228,7 @@ def _patch_few(
     Behind the items is one more number: instances without a mark move that one.
     """
     order, ends, points, begins, rising, begin, end = patches
-    marks, written, lanes, room = space
+    _, _, marks, written, lanes, room = space
     n, spare = len(offsets) - 1, len(few) - 1
     for t in range(begin, end):
         rule = order[t]
@@ -273,20 +277,18 @@ def _largest(few: Floats, start: int, stop: int) -> int:
     return best
 
 
-@njit(nogil=True, cache=True)
-def _rising(ends: Integers, points: Floats) -> tuple[Integers, Floats]:
+def rising_pieces(ends: Integers, points: Floats) -> tuple[Integers, Floats]:
     """The pieces of every curve that rise, with nothing behind them up to a multiple of STEP."""
-    begins, n = np.empty(len(ends), dtype=np.int64), 0
-    pieces = np.zeros((len(points) + STEP * len(ends), 5))
-    for curve in range(len(ends) - 1):
-        begins[curve] = n
-        for j in range(ends[curve], ends[curve + 1] - 1):
-            if points[j, SLOPE] != 0.0:
-                copy_items(points[j], pieces[n])
-                n += 1
-        n += (begins[curve] - n) % STEP
-    begins[-1] = n
-    return begins, pieces[:n]
+    points, ends = points[ends[0] : ends[-1]], ends - ends[0]
+    rises = points[:, SLOPE] != 0.0
+    rises[ends[1:] - 1] = False  # behind the last point there is no piece
+    so_far = np.append(0, np.cumsum(rises))[ends]
+    begins = np.append(0, np.cumsum(-(-np.diff(so_far) // STEP) * STEP))
+    pieces = np.zeros((begins[-1], points.shape[1]))
+    for begin, first, last in zip(begins[:-1], ends[:-1], ends[1:], strict=True):
+        found = points[first:last][rises[first:last]]
+        pieces[begin : begin + len(found)] = found
+    return begins, pieces
 
 
 @njit(nogil=True, cache=True)
@@ -444,13 +446,15 @@ def move_along(
     edges: Floats,
     values: Floats,
     levels: NDArray[np.uint8],
+    spare: Floats,
 ) -> tuple[float, float]:
     """One patch as :func:`patch_curves` applies it, to the items of ``picks`` (k, n).
 
     Values, as :func:`weigh` wrote them, and levels follow. Returns by how much the squared error
-    fell, once with each of the two weights of the instances.
+    fell, once with each of the two weights of the instances. ``spare`` has two rows, with room for
+    the items of an instance.
     """
-    room, old = np.empty(longest(offsets)), np.empty(longest(offsets))
+    room, old = spare[0], spare[1]
     fall, fall_left_out = 0.0, 0.0
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]

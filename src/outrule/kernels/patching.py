@@ -82,7 +82,7 @@ def patch_ledger(
     bits: int,
     span: tuple[int, int],
     clipped: Integers,
-) -> tuple[int, int]:
+) -> tuple[int, np.int64]:
     """Move the items of ``picks`` (k, n) by one step, and their integer residuals with them.
 
     Writes one row (instance, position, amount) to ``clipped`` for every item whose residual changed

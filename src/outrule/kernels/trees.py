@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.curves import level_of
-from outrule.kernels.picking import ZERO, longest
+from outrule.kernels.picking import ZERO
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Codes = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
+# Answers, as words and as bytes; the level and item of every lane; leaves likewise; what they say.
+Space = tuple[Words, Bytes, Codes, Words, Bytes, Floats]
 
 LANES = 1024  # items that are asked together
 WORD = 8  # of whose answers, a byte each, one machine word holds
@@ -145,7 +147,6 @@ def settle(node: Bytes, value: Floats, outside: Floats, values: Floats, residual
     return error
 
 
-@njit(nogil=True, cache=True)
 def add_trees(
     prediction: Floats,
     offsets: Integers,
@@ -154,30 +155,50 @@ def add_trees(
     edges: Floats,
     n_items: int,
     ends: Integers,
-    questions: Integers,
-    values: Floats,
+    forest: tuple[Integers, Floats],
     result: Floats,
 ) -> None:
     """Add to ``result[c]`` what the trees from ``ends[c]`` to ``ends[c + 1]`` answer for all items.
 
     The t-th test that questions are about decides ``picks[t]``. ``item`` is -1 for others than the
-    n_items that questions are about, and may be empty.
+    n_items that questions are about, and may be empty. The ``forest`` is one of :func:`padded`.
     """
+    size = max(np.diff(offsets).max(initial=1), min(LANES, len(prediction)))
+    size = int(-(-size // WORD) * WORD)
+    # A row of answers for every question, and one that is always no.
+    words = np.zeros((len(edges) + n_items + len(picks) + 1, size // WORD), dtype=np.uint64)
+    leaf, about = np.zeros((GROUP, size // WORD), np.uint64), np.zeros((2, size), dtype=np.int32)
+    n_known = (len(edges) + 1) * (n_items + 1)
+    known = np.empty((len(ends) - 1, n_known if len(prediction) > 4 * n_known else 0))
+    # It is not allocated in compiled code, which takes longer to compile then.
+    space = (words, words.view(np.uint8), about, leaf, leaf.view(np.uint8), np.zeros(size))
+    lanes = (np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64))
+    about_items = (prediction, offsets, item, picks, edges, n_items)
+    _add_trees(*about_items, ends, forest, space, lanes, known, result)
+
+
+@njit(nogil=True, cache=True)
+def _add_trees(
+    prediction: Floats,
+    offsets: Integers,
+    item: Codes,
+    picks: NDArray[np.integer],
+    edges: Floats,
+    n_items: int,
+    ends: Integers,
+    forest: tuple[Integers, Floats],
+    space: Space,
+    lanes: tuple[Codes, Integers],
+    known: Floats,
+    result: Floats,
+) -> None:
     n_edges, first_test, n = len(edges), len(edges) + n_items, len(offsets) - 1
     n_tests, n_members = len(picks), len(ends) - 1
-    forest = _prepare(questions, values, first_test + n_tests)
-    size = max(longest(offsets), min(LANES, len(prediction)), 1)
-    size = -(-size // WORD) * WORD
-    # A row of answers for every question, and one that is always no.
-    words = np.zeros((first_test + n_tests + 1, size // WORD), dtype=np.uint64)
-    answers, about = words.view(np.uint8), np.zeros((2, size), dtype=np.int32)
-    lane, place = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64)
-    leaf, total = np.zeros((GROUP, size // WORD), dtype=np.uint64), np.zeros(size)
-    known = np.empty((n_members, 0))
-    if len(prediction) > 4 * (n_edges + 1) * (n_items + 1):
+    _, answers, about, _, _, total = space
+    size, (lane, place) = len(total), lanes
+    if known.size:
         # Many items have no mark: then each answer is computed once, by level and item.
-        known = np.empty((n_members, (n_edges + 1) * (n_items + 1)))
-        _fill_known(words, about, n_edges, n_items, forest, ends, leaf, total, known)
+        _fill_known(n_edges, n_items, forest, ends, space, known)
     first = ZERO
     while first < n:
         last = first + 1
@@ -203,7 +224,7 @@ def add_trees(
             _answer(picks[r], offsets, first, last, lane, answers[first_test + r])
         _ask(answers, about, n_edges, first_test, n_lanes)
         for c in range(n_members):
-            _sum_leaves(words, forest, ends[c], ends[c + 1], n_lanes, leaf, total)
+            _sum_leaves(forest, ends[c], ends[c + 1], n_lanes, space)
             for j in range(n_lanes):
                 result[c, place[j]] += total[j]
         first = last
@@ -211,25 +232,23 @@ def add_trees(
 
 @njit(nogil=True, cache=True)
 def _fill_known(
-    words: Words,
-    about: Codes,
     n_edges: int,
     n_items: int,
     forest: tuple[Integers, Floats],
     ends: Integers,
-    leaf: Words,
-    total: Floats,
+    space: Space,
     known: Floats,
 ) -> None:
     """What the trees of every member say of an item without a mark, by its level and item."""
-    answers, size = words.view(np.uint8), len(total)
+    _, answers, about, _, _, total = space
+    size = len(total)
     for first in range(0, known.shape[1], size):
         n = min(size, known.shape[1] - first)
         for j in range(n):
             about[0, j], about[1, j] = divmod(first + j, n_items + 1)
         _ask(answers, about, n_edges, n_edges + n_items, n)
         for c in range(len(known)):
-            _sum_leaves(words, forest, ends[c], ends[c + 1], n, leaf, total)
+            _sum_leaves(forest, ends[c], ends[c + 1], n, space)
             for j in range(n):
                 known[c, first + j] = total[j]
 
@@ -263,18 +282,14 @@ def _answer(
                 answer[lane[offsets[i] - offsets[first] + position]] = 1
 
 
-@njit(nogil=True, cache=True)
-def _prepare(questions: Integers, values: Floats, n_questions: int) -> tuple[Integers, Floats]:
-    """Trees with rows of answers as DEPTH questions; the last one says nothing."""
+def padded(questions: Integers, values: Floats, n_questions: int) -> tuple[Integers, Floats]:
+    """Trees with DEPTH questions each, which are rows of answers; one more tree says nothing."""
     n_trees, depth = questions.shape
-    asked = np.full((n_trees + 1, DEPTH), n_questions)
+    asked = np.full((n_trees + 1, DEPTH), n_questions, dtype=np.int64)  # that row is always no
     leaves = np.zeros((n_trees + 1, 2**DEPTH))
-    for t in range(n_trees):
-        for d in range(min(depth, DEPTH)):
-            if 0 <= questions[t, depth - 1 - d] < n_questions:
-                asked[t, DEPTH - 1 - d] = questions[t, depth - 1 - d]
-        for v in range(min(values.shape[1], 2**DEPTH)):
-            leaves[t, v] = values[t, v]
+    known = (questions >= 0) & (questions < n_questions)
+    asked[:-1, DEPTH - depth :] = np.where(known, questions, n_questions)
+    leaves[:-1, : values.shape[1]] = values
     return asked, leaves
 
 
@@ -291,17 +306,12 @@ def _ask(answers: Bytes, about: Codes, n_edges: int, first_test: int, n: int) ->
 
 @njit(nogil=True, cache=True)
 def _sum_leaves(
-    words: Words,
-    forest: tuple[Integers, Floats],
-    begin: int,
-    end: int,
-    n: int,
-    numbers: Words,
-    total: Floats,
+    forest: tuple[Integers, Floats], begin: int, end: int, n: int, space: Space
 ) -> None:
     """Write what the trees from begin to end - 1 say together of the first n items."""
+    words, _, _, numbers, leaf, total = space
     asked, values = forest
-    leaf, n_words, silent = numbers.view(np.uint8), -(-n // WORD), len(asked) - 1
+    n_words, silent = -(-n // WORD), len(asked) - 1
     total[:n] = 0.0
     for first in range(begin, end, GROUP):
         for t in range(GROUP):
