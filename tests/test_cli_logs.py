@@ -112,6 +112,11 @@ def test_the_new_users_path_ends_in_an_explanation(folder):
     found = run("certify", folder / "model.json", folder / "log.parquet")
     assert found.exit_code == 2
     assert "no instance offers a choice" in found.stderr
+    state = ("--state", folder / "w.json")
+    found = run("watch", folder / "model.json", folder / "log.parquet", *state)
+    assert found.exit_code == 2
+    assert "no instance offers a choice" in found.stderr
+    assert not (folder / "w.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -153,8 +158,9 @@ def test_a_model_of_another_log_finds_the_propensities_of_what_was_explored(fold
     shown = np.random.default_rng(3).integers(3, size=2_000)
     is_shown = pl.Series((shown[:, None] == np.arange(3)).ravel())
     old = offers(2_000, 2).with_columns(clicked=pl.when(is_shown).then("clicked"), shown=1 / 3)
-    old.write_parquet(folder / "old.parquet")
-    (folder / "old.toml").write_text(SPEC.format(more='propensity = "shown"'))
+    old.with_columns(seen=is_shown).write_parquet(folder / "old.parquet")
+    more = 'propensity = "shown"\nobserved = "seen"'  # columns that decide --explore does not write
+    (folder / "old.toml").write_text(SPEC.format(more=more))
     model = folder / "old.json"
     found = run("fit", folder / "old.parquet", "--spec", folder / "old.toml", "-o", model)
     assert found.exit_code == 0, found.stderr

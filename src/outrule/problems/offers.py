@@ -13,7 +13,7 @@ from outrule.types import Booleans
 USUALLY = (
     "Usually this means that the table has only the rows that were chosen. To compare with other "
     "choices, keep every item that was on offer, with its outcome or, where that is not known, "
-    "with its propensity: see docs/logs.md."
+    "with an empty outcome and its propensity: see docs/logs.md."
 )
 
 

@@ -17,6 +17,7 @@ RIVALS = {
     "isotonic": "isotonic regression",
 }
 LEAST_EFFECTIVE = 100
+FAR = 20  # times as many observations as there are
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,11 @@ class Advice:
         # No margin makes up for being worse than plain or isotonic.
         gains = found.improvement.upper, found.approximate["improvement"].upper
         worse = min(gains) < 0 or min(rival.difference.mean for rival in found.rivals[1:]) < 0
-        helps = enough > found.margin and not worse
+        helps = found.margin < enough < max(found.best_rule.mean, found.plain.mean) and not worse
         if found.more is not None:
             words = f"{about(found.more, found.unit)} would decide it"
+            if found.more > FAR * found.n_observations:
+                words = f"these data are far from deciding it; {words}"
             return f"{words}, or {accept}" if helps else words
         words = f"collect more {plural(found.unit)}; how many would decide it "
         words += "cannot be said from these"

@@ -17,6 +17,7 @@ from outrule.errors import DataError
 from outrule.kernels.growth import log_growth
 from outrule.model.model import Model
 from outrule.problems.contract import Layout
+from outrule.problems.offers import count_without, no_choices
 from outrule.proof.confidence import Observations, Sides
 from outrule.proof.logged import Log, kappa_of, kind_of
 from outrule.rules.decisions import RULES, decide_all, expand
@@ -24,6 +25,7 @@ from outrule.types import Booleans, Floats, Picks
 from outrule.watching.detectors import STAKES
 
 CHOSEN = "chosen"  # the column that `outrule decide` adds
+SEVERAL = 10  # instances, of which some offer a choice; a batch of fewer may be without any
 SIDES = ("worth less than predicted", "worth more than predicted")
 
 
@@ -132,6 +134,7 @@ def _known(
         apart = terms.k * (max(high, 0.0) - min(low, 0.0))
     gaps: Iterable[Sides] = ()
     if terms.full:
+        _check_choices(model, instances)
         value = _total(outcome, ours, layout)
         rivals = (_total(outcome, one, layout) for one in _rivals(model, instances, layout))
         gaps = (Sides(*[value - theirs] * 3) for theirs in rivals)
@@ -226,6 +229,13 @@ def _check_size(layout: Layout, terms: Terms) -> None:
             f"batch at most {terms.k}. That is too many for the bets of this watch: begin a new "
             "one with such instances."
         )
+
+
+def _check_choices(model: Model, instances: Instances) -> None:
+    """Where there is nothing to choose, no rival can be better: that would look like a proof."""
+    n = len(instances)
+    if n >= SEVERAL and count_without(model.problem, instances) == n:
+        raise no_choices(n)
 
 
 def _check_outcome(instances: Instances, outcome: Floats, chosen: Booleans, terms: Terms) -> None:

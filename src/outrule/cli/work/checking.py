@@ -6,6 +6,7 @@ from outrule.cli.work.files import identifiers, open_files, open_key, places_in
 from outrule.cli.work.judging import open_certificate
 from outrule.data.instances import Instances
 from outrule.data.table_files import open_table
+from outrule.errors import DataError
 from outrule.model.codec import check_item_names, fingerprint
 from outrule.model.fitting import check_training
 from outrule.model.model import Model
@@ -73,9 +74,11 @@ def difference(
 
 def _fault(certificate: Certificate, model: Model, instances: Instances) -> str | None:
     if certificate.model != fingerprint(model, certificate.library):
-        return "it was made for another model."
+        raise DataError("the certificate was made for another model: pass that model.")
     if certificate.data != instances.fingerprint:
-        return "it was made on other data."
+        raise DataError(
+            "the certificate was made on other data: pass the same tables, in the same order."
+        )
     try:
         verify(certificate, model, instances)
     except CertificateError as error:

@@ -111,7 +111,7 @@ def open_tables(model: Model, *tables: str, outcome: bool) -> Opened:
 def with_propensity(names: ColumnNames, frame: pl.DataFrame) -> ColumnNames:
     """Where outcomes are null, the propensities of `outrule decide --explore` beside them."""
     if _is_explored(names, frame.columns) and has_nulls(frame[str(names.outcome)]):
-        return replace(names, propensity=PROPENSITY)
+        return _explored(names, frame.columns)
     return names
 
 
@@ -121,7 +121,7 @@ def with_propensity_in(names: ColumnNames, paths: Sequence[Place]) -> ColumnName
         if not _is_explored(names, parquet_schema(path)):
             return names
         if has_nulls(read_columns(path, [str(names.outcome)])[str(names.outcome)]):
-            return replace(names, propensity=PROPENSITY)
+            return _explored(names, parquet_schema(path))
     return names
 
 
@@ -130,6 +130,12 @@ def _is_explored(names: ColumnNames, known: Collection[str]) -> bool:
     own = names.propensity
     lacks_own = own is None or (isinstance(own, str) and own not in known)
     return lacks_own and PROPENSITY in known and names.outcome in known
+
+
+def _explored(names: ColumnNames, known: Collection[str]) -> ColumnNames:
+    """With those exact propensities; without a column of the log's that is not there."""
+    observed = names.observed if names.observed in known else None
+    return replace(names, propensity=PROPENSITY, observed=observed, propensity_estimated=False)
 
 
 def has_nulls(column: pl.Series) -> bool:
