@@ -1,12 +1,14 @@
 """All speed figures in one run: ours and the peers', as Markdown and JSON.
 
     pip install -e '.[bench]'
-    python benchmarks/run.py [--quick] [--runs 5] [-o benchmarks/results]
+    python benchmarks/run.py [--quick] [--runs 5] [--only PART,...] [--docs docs/measured.md]
 
 Ours and the peer run in turns on this machine, so that both meet the same neighbours; a ratio is
 the median and the range over the turns. All cores are compared with all cores by the clock (a peer
 uses what it can), one thread with one thread in CPU seconds, which a busy machine changes less.
-`--quick` takes fewer rows (about five minutes), the whole run about an hour on two cores.
+`--quick` takes fewer rows (about five minutes), the whole run about an hour on two cores. With
+`--only growth`, `kernels` or `first_calls` that section is measured again and the others are kept;
+single parts of the comparisons are only printed.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import Any
 import naive
 import numba
 import numpy as np
+from certificates import write_table
 
 import outrule
 from outrule import threads
@@ -491,26 +494,47 @@ def predictions(words: str, **settings: Any) -> dict[str, float]:
     }
 
 
-def markdown(results: dict[str, Any]) -> str:
-    lines = [f"Measured on {results['machine']}.", ""]
-    lines += ["| work | peer | ours | peer's | ratio, all cores | ratio, one thread |"]
-    lines += ["|---|---|---|---|---|---|"]
-    for row in results["against peers"]:
+def markdown(name: str, section: dict[str, Any]) -> list[str]:
+    return [f"Measured on {section['machine']}.", "", *TABLES[name](section["rows"])]
+
+
+def peers_table(rows: list[dict[str, Any]]) -> Iterable[str]:
+    yield "| work | peer | ours | peer's | ratio, all cores | ratio, one thread |"
+    yield "|---|---|---|---|---|---|"
+    for row in rows:
         every, one = row["all cores"], row["one thread"]
-        lines.append(
+        yield (
             f"| {row['work']} | {row['peer']} | {every['ours']:.3g} {row['unit']} "
             f"| {every['theirs']:.3g} | {said(every)} | {said(one)} |"
         )
-    lines += ["", "| time against | sizes | seconds | exponent |", "|---|---|---|---|"]
-    for row in results["growth"]:
+
+
+def growth_table(rows: list[dict[str, Any]]) -> Iterable[str]:
+    yield from ("| time against | sizes | seconds | exponent |", "|---|---|---|---|")
+    for row in rows:
         times = ", ".join(f"{taken:.3g}" for taken in row["seconds"])
         sizes = ", ".join(f"{size:,}" for size in row["sizes"])
-        lines.append(f"| {row['against']} | {sizes} | {times} | {row['exponent']:.2f} |")
-    lines += ["", "| kernel | 10^9 per second |", "|---|---|"]
-    lines += [f"| {row['kernel']} | {row['per second']:.3g} |" for row in results["roofline"]]
-    lines += ["", "| first calls, best action | |", "|---|---|"]
-    lines += [f"| {name} | {value:.3g} |" for name, value in results["first calls"].items()]
-    return "\n".join(lines) + "\n"
+        yield f"| {row['against']} | {sizes} | {times} | {row['exponent']:.2f} |"
+
+
+def kernels_table(rows: list[dict[str, Any]]) -> Iterable[str]:
+    yield from ("| kernel | 10^9 per second |", "|---|---|")
+    for row in rows:
+        yield f"| {row['kernel']} | {row['per second']:.3g} |"
+
+
+def calls_table(rows: dict[str, float]) -> Iterable[str]:
+    yield from ("| first calls, best action | |", "|---|---|")
+    for name, value in rows.items():
+        yield f"| {name} | {value:.3g} |"
+
+
+TABLES: dict[str, Callable[[Any], Iterable[str]]] = {
+    "against peers": peers_table,
+    "growth": growth_table,
+    "kernels": kernels_table,
+    "first calls": calls_table,
+}
 
 
 def machine() -> str:
@@ -529,35 +553,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--runs", type=int, default=5, help="turns of ours and the peer's")
-    parser.add_argument("--only", help="parts, such as assignments or growth; writes no files")
+    parser.add_argument("--only", help="parts, such as assignments, growth or first_calls")
     parser.add_argument("-o", "--output", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--docs", type=Path, help="the page whose tables are these")
     options = parser.parse_args()
-    parts = {part.__name__: part for part in (matchings, assignments, forests, decisions)}
-    parts["whole_fits"] = whole_fits
-    where, rows = machine(), []
+    peers = (matchings, assignments, forests, decisions, whole_fits)
+    sections: dict[str, Work] = {
+        "growth": lambda: list(growth(options.quick)),
+        "kernels": lambda: list(roofline(options.quick)),
+        "first calls": first_calls,
+    }
+    known = [part.__name__ for part in peers] + [name.replace(" ", "_") for name in sections]
+    asked = options.only.split(",") if options.only else known
+    if unknown := set(asked) - set(known):
+        parser.error(f"no such part: {', '.join(unknown)}. There are: {', '.join(known)}.")
+    path, where, rows = options.output / "speed.json", machine(), []
+    results = json.loads(path.read_text()) if options.only and path.exists() else {}
     print(where, flush=True)
-    for name, part in parts.items():
-        if options.only and name not in options.only.split(","):
-            continue
+    for part in (part for part in peers if part.__name__ in asked):
         for row in part(options.quick, partial(in_turns, options.runs)):
             rows.append(row)
             ratios = f"{said(row['all cores'])}; one thread {said(row['one thread'])}"
             print(f"{ratios}: {row['work']}; {row['peer']}", flush=True)
-    if options.only:
-        for row in growth(options.quick) if "growth" in options.only.split(",") else ():
-            print(row, flush=True)
-        return
-    results = {
-        "machine": f"{where} and {os.getloadavg()[0]:.1f} at the end of the comparisons",
-        "against peers": rows,
-        "growth": list(growth(options.quick)),
-        "roofline": list(roofline(options.quick)),
-        "first calls": first_calls(),
-    }
+    if not options.only:
+        results["against peers"] = {"machine": where, "rows": rows}
+    for name, measure in sections.items():
+        if name.replace(" ", "_") in asked:
+            results[name] = {"machine": machine(), "rows": measure()}
+            print(*TABLES[name](results[name]["rows"]), sep="\n", flush=True)
     options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "speed.json").write_text(json.dumps(results, indent=1) + "\n")
-    (options.output / "speed.md").write_text(markdown(results))
-    print(markdown(results))
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    pages = {name: markdown(name, section) for name, section in results.items()}
+    path.with_suffix(".md").write_text("\n\n".join(map("\n".join, pages.values())) + "\n")
+    for name, lines in pages.items() if options.docs else ():
+        write_table(options.docs, f"benchmarks/run.py {name}", lines)
 
 
 if __name__ == "__main__":
