@@ -185,6 +185,10 @@ def test_too_little_data_says_what_would_decide(certificate):
     )
     euros = replace(found, value=EUROS)
     assert euros.next_step.endswith("or accept a margin of 0.13 euro per day.")
+    far = changed(certificate, "inconclusive", 0.0, -0.9, 0.9, needed=12_100, unit="day")
+    assert far.next_step == (  # and no margin, which would be more than the best rule is worth
+        "Next: these data are far from deciding it; about 12,000 more days would decide it."
+    )
     unknown = replace(found, needed=None).next_step
     assert unknown.startswith("Next: collect more days; how many would decide it cannot be said")
     assert unknown.endswith("To pass on these, accept a margin of 0.13.")
