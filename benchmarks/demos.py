@@ -10,12 +10,13 @@ The figures are means over the splits. Standard errors are cluster-robust, those
 mean): splits overlap, so that the spread over them would be too small. Variants of a demo (flights
 cut by time, and with an older model) have tables of their own. Writes demos.json and demos.md; with
 --docs also the tables of that page. Demos that --demos does not name keep the figures that
-demos.json has.
+demos.json has. MCGrad is run where it is installed, best with OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import warnings
 from collections.abc import Iterator, Sequence
@@ -41,6 +42,7 @@ METHODS = {
     "best rule": methods.best_rule,
     "isotonic": methods.isotonic,
     "Platt": methods.platt,
+    **({methods.MCGRAD: methods.mcgrad} if importlib.util.find_spec("mcgrad") else {}),
     "boosted": methods.boosted,
     OURS: methods.METHODS[OURS],
 }
@@ -131,12 +133,18 @@ def mean(splits: Sequence[dict[str, Any]], label: str, field: str) -> tuple[floa
     return float(pairs[:, 0].mean()), float(pairs[:, 1].mean())
 
 
+def scored(rows: dict[str, Any]) -> list[str]:
+    """The methods that were run on all of these splits."""
+    every = [split for splits in rows.values() for split in splits]
+    return [label for label in every[0] if all(label in split for split in every)]
+
+
 def values_table(rows: dict[str, Any]) -> Iterator[str]:
-    titles = ["demo", *METHODS]
+    titles = ["demo", *scored(rows)]
     yield f"| {' | '.join(titles)} |"
     yield "|---" * len(titles) + "|"
     for name, splits in rows.items():
-        values = {label: mean(splits, label, "value") for label in METHODS}
+        values = {label: mean(splits, label, "value") for label in titles[1:]}
         best = max(value for value, _ in values.values())
         cells = []
         for label, (value, error) in values.items():
@@ -174,7 +182,7 @@ def summary(rows: dict[str, Any]) -> Iterator[str]:
     """Where ours is significantly below a rival, and where it is not above plain."""
     below, by_spread = [], []
     for name, splits in rows.items():
-        for label in (label for label in METHODS if label != OURS):
+        for label in (label for label in scored(rows) if label != OURS):
             gap, error = mean(splits, label, "minus ours")
             _, spread = mean_and_error([split[label]["minus ours"][0] for split in splits])
             for found, one in ((below, error), (by_spread, spread)):
@@ -215,6 +223,7 @@ def main() -> None:
         if name in SPLITS:
             known["shipped"][name] = [one_split(name, None, options.cache)]
         print(*list(values_table({name: splits}))[2:], flush=True)
+        path.write_text(json.dumps(known, indent=1) + "\n")
     if BY_TIME in variants:
         known["watched"] = alarms(options.cache, options.splits)
     rows, shipped, varied = (
