@@ -142,6 +142,20 @@ def test_choices_that_contradict_the_propensities_are_refused():
         check_log(data, exactly_one=True)
 
 
+def test_a_log_that_chose_by_the_predictions_was_not_uniform():
+    generator = np.random.default_rng(0)
+    prediction = generator.random((2_000, M))
+    largest = prediction == prediction.max(axis=1, keepdims=True)
+    outcome = np.where(largest, 1.0, np.nan)
+    data = Instances.from_arrays(prediction, outcome, propensity=1 / M)
+    with refused("the choices contradict the propensities: items with predictions from"):
+        check_log(data, exactly_one=True)
+    close = generator.random((2_000, 1)) + 1e-3 * prediction  # only the rank tells
+    data = Instances.from_arrays(close / 2, outcome, propensity=1 / M)
+    with pytest.raises(DataError, match=r"contradict the propensities: items .* largest.* were"):
+        check_log(data, exactly_one=True)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_honest_propensities_are_never_refused(seed):
     prediction, outcome, odds = draw(1_000, seed)

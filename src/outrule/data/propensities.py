@@ -104,18 +104,29 @@ def _check_sums(instances: Instances, q: Floats) -> None:
 
 
 def _check_frequencies(instances: Instances, q: Floats) -> None:
-    """Items, and tenths of the propensities, must be observed about as often as these say."""
-    names = instances.names_of_items
-    edges = np.unique(np.quantile(q, np.arange(1, DECILES) / DECILES))
-    level = np.searchsorted(edges, q, side="left")
-    ends = [0.0, *edges.tolist(), 1.0]
+    """Items must be observed about as often as the propensities say.
 
-    def tenth(number: int) -> str:
-        return f"items with propensities from {ends[number]:.3g} to {ends[number + 1]:.3g} were"
-
-    _compare_counts(instances, q, level, tenth)
+    Each item by its name, each tenth of the propensities and of the predictions, and those that a
+    log without exploration would show: the items of largest prediction.
+    """
+    names, prediction = instances.names_of_items, instances.prediction
+    _compare_tenths(instances, q, q, "propensities")
     if instances.item is not None and names is not None:
         _compare_counts(instances, q, instances.item, lambda code: f"item {names[code]!r} was")
+    _compare_tenths(instances, q, prediction, "predictions")
+    largest = np.maximum.reduceat(prediction, instances.offsets[:-1])[instances.instance]
+    sides = "items of largest prediction were", "items whose prediction is not the largest were"
+    _compare_counts(instances, q, (prediction < largest).astype(np.int64), sides.__getitem__)
+
+
+def _compare_tenths(instances: Instances, q: Floats, values: Floats, noun: str) -> None:
+    edges = np.unique(np.quantile(values, np.arange(1, DECILES) / DECILES))
+    ends = [values.min(), *edges.tolist(), values.max()]
+
+    def tenth(number: int) -> str:
+        return f"items with {noun} from {ends[number]:.3g} to {ends[number + 1]:.3g} were"
+
+    _compare_counts(instances, q, np.searchsorted(edges, values, side="left"), tenth)
 
 
 def _compare_counts(instances: Instances, q: Floats, kind: NDArray[Any], words: Say) -> None:
