@@ -369,7 +369,7 @@ def test_a_spec_is_described_and_a_table_that_fits_it(folder, tmp_path):  # noqa
     spec = folder / "spec.toml"
     alone = run("check", spec)
     assert (alone.exit_code, alone.stderr) == (0, "")
-    for words in ("sound", "BestAction()", "prediction 'score'", "epsilon: 0.05", LONG):
+    for words in ("valid", "BestAction()", "prediction 'score'", "epsilon: 0.05", LONG):
         assert words in alone.stdout
     both = run("check", spec, folder / "past.csv")
     assert both.stdout.startswith(alone.stdout)

@@ -21,16 +21,16 @@ LONGEST = 20  # characters of a run length
 TABLE = Annotated[
     str | None,
     typer.Argument(
-        help='New rows with outcomes, matured; "-" reads standard input. Or a folder of Parquet.'
+        help='New rows with known outcomes, or a folder of Parquet files; "-" reads standard input.'
     ),
 ]
 STATE = Annotated[
-    str, typer.Option(metavar="FILE", help="What the watch remembers; made by the first batch.")
+    str, typer.Option(metavar="FILE", help="What the watch remembers; the first batch creates it.")
 ]
 LENGTH = Annotated[
     str | None,
     typer.Option(
-        metavar="N", help="Batches until a false alarm, or a time such as 20y.", show_default="20y"
+        metavar="N", help="Batches per false alarm, or a time such as 20y.", show_default="20y"
     ),
 ]
 UNIT = Annotated[str, typer.Option(metavar="UNIT", help="One batch: hour, day, week or month.")]
@@ -62,7 +62,7 @@ def watch(
     margin: MARGIN = None,
     max_weight: MOST = None,
     acknowledge: Annotated[
-        bool, typer.Option("--acknowledge", help="Take note of an alarm, and start again.")
+        bool, typer.Option("--acknowledge", help="Acknowledge an alarm, and start again.")
     ] = False,
     output: PAGE = None,
     metrics: METRICS = None,
@@ -81,17 +81,17 @@ def watch(
     outrule watch model.json year.parquet --state watch.json --batch-column day -o watch.html
     outrule watch model.json --state watch.json --acknowledge
 
-    Of a folder (or a quoted pattern) of Parquet files, every file is a batch, in the order of their
-    names; files that are named by keys, such as 2026-11-16.parquet, have these. With --batch-column
-    a file may have many batches, each of them whole.
+    In a folder (or a quoted pattern) of Parquet files, every file is a batch, in the order of the
+    names; a name such as 2026-11-16.parquet is also the key of its batch. With --batch-column a
+    file may hold many batches, but a batch must be whole in one file.
 
     \b
     outrule watch model.json decided/ --state watch.json
 
     \b
-    exit code 0: kept, there is no alarm, and the batches so far show it
-    exit code 1: lost, with which rival and since when; until it is acknowledged
-    exit code 3: undecided, no alarm and too little data
+    exit code 0: kept; there is no alarm, and the batches so far show it
+    exit code 1: lost, against which rival and since when; until it is acknowledged
+    exit code 3: undecided; no alarm, but too little data
     exit code 2: bad input, nothing was counted
     """
     inputs = [path for path in (model, table) if path is not None]
@@ -107,7 +107,7 @@ def watch(
 
         fitted = files.open_model(model)
         folder = table is not None and is_folder(table)
-        read = None if table is None or folder else work.open_rows(fitted, table)
+        read = None if table is None or folder else files.open_rows(table, files.columns_of(fitted))
         with locked(Path(state)):
             begin = table is not None
             watcher = work.open_watch(fitted, state, length, margin, max_weight, begin=begin)

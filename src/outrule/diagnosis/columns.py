@@ -85,7 +85,7 @@ def _constants(instances: Instances, settings: Settings) -> Iterator[Finding]:
             Severity.NOTE,
             "constants",
             f"{count(len(names), 'column')} with one value only: {_some(names)}",
-            "A rule that looks at one decides the same everywhere.",
+            "A rule that depends on one alone decides the same everywhere.",
         )
 
 
@@ -214,8 +214,8 @@ def _copies(instances: Instances) -> Iterator[Finding]:
             Severity.WARNING,
             "copies",
             f"{n:,} of {len(instances):,} instances have the predictions and outcomes of another",
-            "If they are copies, drop them, or name the column that copies share as cluster. In "
-            "data with few different values it is normal.",
+            "If they are copies, drop them, or name the column that they share as cluster. In data "
+            "with few different values it is normal.",
             instances.where(int(first[counts > 1].min())),
         )
 
@@ -226,9 +226,9 @@ def _rare_items(instances: Instances) -> Iterator[Finding]:
         yield Finding(
             Severity.NOTE,
             "items",
-            "no column is named as item, so nothing can be corrected for one item alone",
-            "If items come again, name the column that says which it is; for pairs, one that names "
-            "both, such as 'ann / monday'.",
+            "no column is named as item, so nothing can be corrected for a single item",
+            "If the same items recur, name the column that identifies them; for pairs, one that "
+            "names both, such as 'ann / monday'.",
         )
         return
     counts = np.bincount(instances.codes, minlength=len(names))

@@ -119,7 +119,7 @@ def _ties(decided: Decided) -> Iterator[Finding]:
             Severity.WARNING if 5 * n > len(instances) else Severity.NOTE,
             "ties",
             f"{n:,} of {len(instances):,} instances have {which} that are equal",
-            "The first item by name wins a tie, or by row where no item is named. Are the "
+            "A tie goes to the first item by name, or by row where no item is named. Are the "
             "predictions rounded, or the same for several items?",
             instances.where(int(np.argmax(tied))),
         )

@@ -140,7 +140,7 @@ def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[
         yield Finding(
             Severity.WARNING,
             "proof",
-            f"epsilon = {epsilon:g} is less than {margin:g}, what as many held-out "
+            f"epsilon = {epsilon:g} is less than {margin:g}, the margin that as many held-out "
             f"{plural(found.unit)} can prove",
             "The certificate will probably be inconclusive: hold out more, or accept a larger "
             "epsilon.",
@@ -150,7 +150,7 @@ def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[
             Severity.NOTE,
             "proof",
             "no rule is better than the plain optimiser here",
-            "There is nothing to keep up with; calibration may still improve on plain.",
+            "There is nothing to catch up with; calibration may still improve on plain.",
         )
     elif found.stake < found.margin:
         yield Finding(
@@ -184,7 +184,7 @@ def _support(decided: Decided, log: Log) -> Iterator[Finding]:
         "instances with all outcomes",
         "Explore more: see docs/logs.md."
         if few
-        else "Differences to rules, which certify judges, are mostly worth less.",
+        else "For differences to rules, which certify judges, it is usually worth less.",
     )
     for number, rule in enumerate(decided.rules):
         marks = decided.marks(number)

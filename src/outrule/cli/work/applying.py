@@ -24,7 +24,7 @@ from outrule.files import is_folder, local_path
 
 def predict_all(job: Job, unseen: Unseen) -> Done:
     """Add the predictions."""
-    column = job.names.columns[0]
+    column = job.columns[0]
 
     def fill(opened: Opened) -> Filled:
         fitted = opened.model
@@ -36,7 +36,7 @@ def predict_all(job: Job, unseen: Unseen) -> Done:
 
 def decide_all(job: Job, unseen: Unseen) -> tuple[Done, float | None]:
     """Add the decisions; also what exploring is expected to cost per instance, if it does."""
-    column, how, costs = job.names.columns[0], job.how, list[tuple[int, float]]()
+    column, how, costs = job.columns[0], job.how, list[tuple[int, float]]()
 
     def fill(opened: Opened) -> Filled:
         work, plain = _optimisers(opened)
@@ -49,7 +49,7 @@ def decide_all(job: Job, unseen: Unseen) -> tuple[Done, float | None]:
         filled = found.add_to(_as_it_was(opened, job.output), column)
         if explorer is not None:
             filled = explorer.propensities(found).add_to(filled, PROPENSITY)
-            costs.append(explorer.cost)
+            costs.extend(explorer.costs)
         return _decided(filled, found, column, how["only"])
 
     done = _fill_all(job, fill)
@@ -87,9 +87,9 @@ def _fill_all(job: Job, fill: Fill) -> Done:
     inputs = (job.model, job.source)
     errors = check_errors(job.errors, job.output, job.on_error, inputs)
     check_table(job.output, (*inputs, job.key))
-    job.names.check_given()
+    job.check_column()
     opened = open_files(*inputs, outcome=False, key=open_key(job.key))
-    job.names.check_free(opened.table.frame.columns)
+    job.check_free(opened.table.frame.columns)
     filled = fill(opened)
     warn_of_unseen(opened.model, *filled.found.instances)
     if errors is not None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from outrule.cli.work.files import read_as_trained, with_propensity
+from outrule.cli.work.files import columns_of, read_as_trained, with_propensity
 from outrule.data.instances import Instances
 from outrule.data.nesting import unnest
-from outrule.data.origin import ColumnNames, missing
+from outrule.data.origin import missing
 from outrule.data.partitions import File, check_schemas, count_instances, find_files, naming
 from outrule.data.table_files import parquet_schema, read_columns, read_table
 from outrule.data.tables import without
@@ -28,8 +28,7 @@ def split_folder(model: Model, folder: str, key: str | None, column: str | None)
     """A batch of every file, or those that a column says, of which each is whole in one file."""
     if key is not None:
         raise DataError("--batch-key is for one table: a folder has a batch in every file.")
-    files, names = find_files(folder), model.columns
-    assert names is not None
+    files, names = find_files(folder), columns_of(model)
     schema = check_schemas(files)
     if names.instance in schema:  # else the first file says what is missing
         counts = count_instances(files, names.instance)
@@ -81,11 +80,11 @@ def split_table(
     model: Model, frame: pl.DataFrame, key: int | str | None, column: str | None
 ) -> Iterator[Batch]:
     """The batches of a table in the order of their keys; null outcomes are NaN."""
-    names = model.columns
-    assert names is not None
+    names = columns_of(model)
     outcome = _outcome(unnest(frame, names).frame, names.outcome)
     names = with_propensity(names, frame)
-    logged = bool(np.isnan(outcome).any()) and _has_propensity(names, frame)
+    has_propensity = names.propensity in frame.columns or isinstance(names.propensity, float)
+    logged = bool(np.isnan(outcome).any()) and has_propensity
     if logged:
         instances = read_as_trained(model, frame, names)
     else:
@@ -98,10 +97,6 @@ def split_table(
         batch = instances.take(np.array(chosen))
         rows = np.sort(batch.origin.rows)  # type: ignore[attr-defined] # a table
         yield one, batch, None if logged else outcome[rows]
-
-
-def _has_propensity(names: ColumnNames, frame: pl.DataFrame) -> bool:
-    return names.propensity in frame.columns or isinstance(names.propensity, float)
 
 
 def _outcome(frame: pl.DataFrame, name: str | None) -> Any:
@@ -124,7 +119,7 @@ def _split(instances: Instances, name: str) -> Iterator[tuple[Any, list[int]]]:
     column = frame[name].alias("")  # a name like ^x$ would be taken for a pattern
     if column.null_count():
         where = instances.where_flat(int(column.is_null().arg_max() or 0))
-        raise DataError(f"column {name!r} is null at {where}. Every row must have its batch.")
+        raise DataError(f"column {name!r} is null at {where}. Every row must name its batch.")
     first = instances.offsets[:-1]
     differs = column != column.gather(np.repeat(first, np.diff(instances.offsets)))
     if differs.any():

@@ -37,8 +37,6 @@ class Explorer:
         return Answers(answers.rows, columns, answers.instances)
 
     @property
-    def cost(self) -> tuple[int, float]:
-        """The explored instances, and the value that exploring is expected to lose on each."""
-        sizes = [(len(instances), one.cost) for instances, one in self.found.values()]
-        n = sum(size for size, _ in sizes)
-        return n, sum(size * cost for size, cost in sizes) / max(n, 1)
+    def costs(self) -> list[tuple[int, float]]:
+        """Numbers of explored instances, and what exploring is expected to cost on each."""
+        return [(len(instances), one.cost) for instances, one in self.found.values()]

@@ -21,7 +21,7 @@ from outrule.types import Integers
 from outrule.words import count
 
 Work = Callable[[Instances], NDArray[Any]]
-GO_ON = "To go on without such instances: --on-error original, or --on-error skip."
+GO_ON = "To continue despite such instances, use --on-error original or --on-error skip."
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -47,7 +47,7 @@ def check_errors(errors: str | None, output: str, on_error: OnError, inputs: Any
     """Where the list of errors goes, if there can be one."""
     if on_error is OnError.STOP:
         if errors is not None:
-            raise DataError("--errors is for --on-error original or skip.")
+            raise DataError("--errors needs --on-error original or skip.")
         return None
     if errors is None and output == STANDARD:
         raise DataError("say with --errors FILE where to list the rows with errors.")

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from outrule.cli.work.batches import Batch
-from outrule.cli.work.files import identifiers
-from outrule.data.table_files import TableFile, open_table
 from outrule.errors import DataError
 from outrule.model.documents import read_file
 from outrule.model.model import Model
@@ -16,12 +14,6 @@ from outrule.watching.watch import CountedError, Watch
 from outrule.words import count
 
 RUN_LENGTH = 7300
-
-
-def open_rows(model: Model, path: str) -> TableFile:
-    """A table of new rows, which knows its lines."""
-    assert model.columns is not None
-    return open_table(path, identifiers(model.columns))
 
 
 def open_watch(
@@ -37,7 +29,7 @@ def open_watch(
     path = Path(state)
     if not path.exists():
         if not begin:
-            raise DataError(f"{state} does not exist: it is made by the first batch.")
+            raise DataError(f"{state} does not exist: the first batch creates it.")
         length = RUN_LENGTH if run_length is None else run_length
         return Watch(model, length, margin, max_weight)
     watcher = Watch.from_json(read_file(path, NOUN), model, name=state)
