@@ -101,11 +101,10 @@ def decide(
     outrule decide model.json today.csv --only -o chosen.csv
     outrule decide model.json november/ -o november_decided/
 
-    With --explore, a share of the decisions is random, and a column `propensity` gives the
-    probability with which each row was chosen. Keep it with the outcomes: later fits and
-    certificates can then compare rules, although only the outcomes of chosen rows are known. The
-    draw depends only on the seed and the instance's name. Use a new seed for every run on the same
-    instances.
+    With --explore, a share of the decisions is random, and a column `propensity` gives each row's
+    probability of being chosen. Keep it with the outcomes: later fits and certificates can then
+    compare rules, although only the outcomes of chosen rows are known. The draw depends only on the
+    seed and the instance's name. Use a new seed for every run on the same instances.
 
     \b
     outrule decide model.json today.parquet -o decisions.parquet --explore 0.05 --seed 7

@@ -101,26 +101,22 @@ def watch(
         raise DataError("--batch-key is for one batch and --batch-column for many: choose one.")
     length = None if run_length is None else read_run_length(run_length, batch)
     with waiting("watching"):
-        from outrule.cli.work import batches, files, watching as work  # loads Polars and Numba
+        from outrule.cli.work import files, watching as work  # loads Polars and Numba
         from outrule.watching.locking import locked
         from outrule.watching.prometheus import metrics_text
 
         fitted = files.open_model(model)
-        folder = table is not None and is_folder(table)
-        read = None if table is None or folder else files.open_rows(table, files.columns_of(fitted))
+        read = None
+        if table is not None and not is_folder(table):
+            read = files.open_rows(table, files.columns_of(fitted))
         with locked(Path(state)):
             begin = table is not None
             watcher = work.open_watch(fitted, state, length, margin, max_weight, begin=begin)
             if acknowledge:
                 watcher.acknowledge()
-            notes: list[str] = []
-            if read is not None:
-                with files.places_in(read):
-                    new = batches.split_table(fitted, read.frame, batch_key, batch_column)
-                    notes = work.count_batches(watcher, new)
-            elif table is not None:
-                new = batches.split_folder(fitted, table, batch_key, batch_column)
-                notes = work.count_batches(watcher, new)
+            notes = []
+            if table is not None:
+                notes = work.count_batches(watcher, table, read, batch_key, batch_column)
             write_text(Path(state), watcher.to_json())
             if metrics is not None:
                 write_text(Path(metrics), metrics_text(watcher.status, watcher.state))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
+from numpy.typing import NDArray
 
 from outrule.cli.options import Over, Unseen
-from outrule.cli.work.exploring import Explorer
 from outrule.cli.work.files import (
     PROPENSITY,
     Opened,
@@ -16,10 +18,13 @@ from outrule.cli.work.files import (
 )
 from outrule.cli.work.folders import Done, Fill, Filled, Job, fill_folder
 from outrule.cli.work.screening import Answers, Work, answer, check_errors, write_errors
+from outrule.data.instances import Instances
 from outrule.data.nesting import is_nested
 from outrule.data.table_files import SEPARATORS, output_kind, write_table
 from outrule.errors import DataError
 from outrule.files import is_folder, local_path
+from outrule.model.exploring import Exploration, explore
+from outrule.model.model import Model
 
 
 def predict_all(job: Job, unseen: Unseen) -> Done:
@@ -56,6 +61,35 @@ def decide_all(job: Job, unseen: Unseen) -> tuple[Done, float | None]:
     if not costs:
         return done, None
     return done, sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
+
+
+class Explorer:
+    """Makes random decisions in known proportions, and remembers their propensities."""
+
+    def __init__(self, model: Model, share: float, seed: int, over: Over):
+        self.model, self.share, self.seed, self.over = model, share, seed, over
+        self.found: dict[int, tuple[Instances, Exploration]] = {}  # by the id of the instances
+
+    def decide(self, instances: Instances) -> NDArray[Any]:
+        explored = explore(self.model, instances, self.share, self.seed, self.over.value)
+        self.found[id(instances)] = (instances, explored)
+        return explored.chosen  # type: ignore[no-any-return] # flat marks
+
+    def propensities(self, answers: Answers) -> Answers:
+        """What to add to the answered rows; instances that were not explored were certain."""
+        columns = []
+        for instances, marks in zip(answers.instances, answers.columns, strict=True):
+            if id(instances) in self.found:
+                flat = self.found[id(instances)][1].propensity
+                columns.append(instances.origin.restore(flat, None))
+            else:
+                columns.append(marks.cast(float))
+        return Answers(answers.rows, columns, answers.instances)
+
+    @property
+    def costs(self) -> list[tuple[int, float]]:
+        """Numbers of explored instances, and what exploring is expected to cost on each."""
+        return [(len(instances), one.cost) for instances, one in self.found.values()]
 
 
 def _decided(filled: pl.DataFrame, found: Answers, column: str, only: bool) -> Filled:
