@@ -137,6 +137,10 @@ def test_the_list_of_errors_is_written_even_if_there_are_none(folder, tmp_path, 
     assert refused(result, "--errors needs --on-error original or skip")
     same = ("--on-error", "skip", "--errors", tmp_path / "x.csv")
     assert refused(run(*command, tmp_path / "x.csv", *same), "name the same file")
+    (tmp_path / "x.csv").touch()
+    assert refused(run(*command, tmp_path / "x.csv", *same), "name the same file")
+    same = ("--on-error", "skip", "--errors", path)
+    assert refused(run(*command, tmp_path / "x.csv", *same), "choose another name for --errors")
     assert run(*command, tmp_path / "x.csv", "--on-error", "maybe").exit_code == 2
 
 

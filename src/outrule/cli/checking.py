@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import outrule
-from outrule.cli.options import KEY, MODEL, TABLES, check_output
+from outrule.cli.options import KEY, MODEL, check_output
 from outrule.cli.talking import printable, say, waiting
 from outrule.words import count
 
@@ -48,7 +48,10 @@ def check(
 def verify(
     certificate: Annotated[str, typer.Argument(help="A certificate of `outrule certify`.")],
     model: MODEL,
-    table: TABLES,
+    table: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE...", help='What was certified; "-" reads standard input.'),
+    ],
     key: KEY = None,
 ) -> None:
     """Recompute every number of a certificate.

@@ -14,7 +14,6 @@ from outrule.cli.options import (
     MODEL,
     MOST,
     SCRATCH,
-    TABLES,
     check_output,
     check_side_files,
     finish,
@@ -24,6 +23,13 @@ from outrule.errors import DataError
 from outrule.files import STANDARD, is_folder, write_text
 
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
+TABLES = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TABLE...",
+        help='New rows, with outcomes, or a folder of Parquet files; "-" reads standard input.',
+    ),
+]
 TABLE = Annotated[str, typer.Argument(help='New rows, with outcomes; "-" reads standard input.')]
 EARLIER = Annotated[
     str | None,
@@ -152,8 +158,6 @@ def report(
     """
     if output is None and not as_json:
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
-    if is_folder(table):
-        raise DataError(f"{table} is a folder: a report needs one table. Use a part of the data.")
     check_output(output, (model, table, key), as_json=as_json)
     with waiting("writing the report"):
         from outrule.cli.work import files, judging as work  # loads Polars and Numba

@@ -47,13 +47,6 @@ SCRATCH = Annotated[
     str | None, typer.Option(metavar="FOLDER", help="For a folder: where temporary files go.")
 ]
 SPEC = Annotated[str, typer.Option(metavar="FILE", help="TOML file: problem, columns, rules.")]
-TABLES = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TABLE...",
-        help='New rows, with outcomes, or a folder of Parquet files; "-" reads standard input.',
-    ),
-]
 MOST = Annotated[
     float | None,
     typer.Option(help="Largest weight (or number of instances) that one cluster can have."),

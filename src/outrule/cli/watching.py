@@ -17,6 +17,7 @@ from outrule.files import is_folder, write_text
 
 EXIT = {"kept": 0, "lost": 1, "undecided": 3}
 HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730, "year": 8760}
+RUN_LENGTH = "20y"
 LONGEST = 20  # characters of a run length
 TABLE = Annotated[
     str | None,
@@ -30,7 +31,9 @@ STATE = Annotated[
 LENGTH = Annotated[
     str | None,
     typer.Option(
-        metavar="N", help="Batches per false alarm, or a time such as 20y.", show_default="20y"
+        metavar="N",
+        help="Batches per false alarm, or a time such as 20y.",
+        show_default=RUN_LENGTH,
     ),
 ]
 UNIT = Annotated[str, typer.Option(metavar="UNIT", help="One batch: hour, day, week or month.")]
@@ -99,6 +102,7 @@ def watch(
     check_side_files({"--state": state, "-o": output, "--metrics": metrics}, inputs)
     if batch_key is not None and batch_column is not None:
         raise DataError("--batch-key is for one batch and --batch-column for many: choose one.")
+    usual = read_run_length(RUN_LENGTH, batch)
     length = None if run_length is None else read_run_length(run_length, batch)
     with waiting("watching"):
         from outrule.cli.work import files, watching as work  # loads Polars and Numba
@@ -111,7 +115,7 @@ def watch(
             read = files.open_rows(table, files.columns_of(fitted))
         with locked(Path(state)):
             begin = table is not None
-            watcher = work.open_watch(fitted, state, length, margin, max_weight, begin=begin)
+            watcher = work.open_watch(fitted, state, length, usual, margin, max_weight, begin=begin)
             if acknowledge:
                 watcher.acknowledge()
             notes = []

@@ -89,8 +89,7 @@ def _head(watch: Watch, status: WatchStatus, write: Figures) -> str:
         count(watch.state.n_batches, "batch"),
         "" if status.batch is None else f"to {status.batch}",
     )
-    word = status.status
-    shown = terms(tiles, "tiles")
+    word, shown = status.status, terms(tiles, "tiles")
     return first_screen(LOOKS[word], word.capitalize(), status.sentence, shown)
 
 
@@ -247,12 +246,9 @@ def _events(rows: Sequence[Row], across: Scale) -> list[str]:
 
 
 def _event_signs(rows: Sequence[Row]) -> dict[str, str]:
-    signs = {}
-    if any(row.status == "lost" for row in rows):
-        signs["alarm line"] = "alarm raised"
-    if any(row.acknowledged for row in rows):
-        signs["soft line"] = "acknowledged"
-    return signs
+    signs = {"alarm line": "alarm raised"} if any(row.status == "lost" for row in rows) else {}
+    acknowledged = {"soft line": "acknowledged"} if any(row.acknowledged for row in rows) else {}
+    return signs | acknowledged
 
 
 def _keys(rows: Sequence[Row], across: Scale, most: int = 5) -> list[Tick]:

@@ -28,7 +28,7 @@ from outrule.data.table_files import (
 )
 from outrule.data.tables import without
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_address, is_special
+from outrule.files import STANDARD, is_address, is_folder, is_special
 from outrule.model.codec import FunctionNeededError, load_model
 from outrule.model.documents import read_key
 from outrule.model.model import Model, unseen_words
@@ -38,9 +38,9 @@ from outrule.types import Integers
 PROPENSITY = "propensity"  # the column that `outrule decide --explore` adds
 
 
-def check_table(output: str, inputs: Sequence[str | None]) -> None:
+def check_table(output: str, inputs: Sequence[str | None], option: str = "-o") -> None:
     """Raise an error for a table that cannot be written, or whose format is not known."""
-    check_output(output, inputs, is_table=True)
+    check_output(output, inputs, is_table=True, option=option)
     if output != STANDARD and not is_special(output) and not is_address(output):
         table_kind(output)
 
@@ -150,6 +150,8 @@ def has_nulls(column: pl.Series) -> bool:
 
 def open_rows(path: str, names: ColumnNames) -> TableFile:
     """A table that knows its lines; names in text files are not read as numbers."""
+    if is_folder(path) and not is_address(path):
+        raise DataError(f"{path} is a folder: this command needs one table. Name a file.")
     identifiers = (names.instance, names.item, names.cluster)
     return open_table(path, [name for name in identifiers if name is not None])
 

@@ -89,10 +89,13 @@ class Job(NamedTuple):
     key: str | None
 
     def check_column(self) -> None:
-        if not self.columns[0]:
+        own, *others = self.columns
+        if not own:
             raise DataError("--column is empty: give the column a name.")
-        if not is_utf8(self.columns[0]):
+        if not is_utf8(own):
             raise DataError("--column is not UTF-8: give the column another name.")
+        if own in others:
+            raise DataError(f"--explore adds a column {own!r}: choose another name for --column.")
 
     def check_free(self, known: Sequence[str]) -> None:
         """Raise for a column that the table has already."""

@@ -52,9 +52,9 @@ def check_errors(errors: str | None, output: str, on_error: OnError, inputs: Any
     if errors is None and output == STANDARD:
         raise DataError("say with --errors FILE where to list the rows with errors.")
     errors = errors or f"{output}.errors.csv"
-    check_table(errors, (*inputs, output))
     if errors == output:
         raise DataError("--errors and -o name the same file.")
+    check_table(errors, (*inputs, output), "--errors")
     return errors
 
 

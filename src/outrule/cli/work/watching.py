@@ -27,7 +27,6 @@ from outrule.watching.state import NOUN
 from outrule.watching.watch import CountedError, Watch
 from outrule.words import count
 
-RUN_LENGTH = 7300
 # Key, instances, and outcomes in the order of the rows; None where the instances have them.
 Batch = tuple[Any, Instances, Any]
 
@@ -36,6 +35,7 @@ def open_watch(
     model: Model,
     state: str,
     run_length: int | None,
+    usual_length: int,
     margin: float | None,
     max_weight: float | None,
     *,
@@ -46,7 +46,7 @@ def open_watch(
     if not path.exists():
         if not begin:
             raise DataError(f"{state} does not exist: the first batch creates it.")
-        length = RUN_LENGTH if run_length is None else run_length
+        length = usual_length if run_length is None else run_length
         return Watch(model, length, margin, max_weight)
     watcher = Watch.from_json(read_file(path, NOUN), model, name=state)
     given = {"run_length": run_length, "margin": margin, "max_weight": max_weight}
