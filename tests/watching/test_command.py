@@ -195,6 +195,7 @@ def test_outcomes_may_be_empty_where_nothing_was_chosen(folder, tmp_path):
         (lambda t: t, ("--run-length", "1"), "--run-length must be a whole number of at least 2"),
         (lambda t: t, ("--run-length", "2y", "--batch", "year"), "--batch 'year' is not"),
         (lambda t: t, ("--batch", "year"), "--batch 'year' is not"),
+        (lambda t: t, ("--max-weight", "0.5"), "has weight 1, more than --max-weight 0.5."),
         (lambda t: t, ("--margin", "-1"), "--margin must be a number of at least 0"),
         (lambda t: t, ("--metrics", "-"), "--metrics must be a file"),
         (lambda t: t, ("--metrics", "STATE"), "must be different files"),
