@@ -126,11 +126,10 @@ def write_errors(found: Answers, opened: Opened, path: str) -> None:
     )
     group = opened.groups()
     decided, skipped = (len(set(group[rows[which]].tolist())) for which in (answered, ~answered))
-    say(
-        f"{count(decided + skipped, 'instance')} with errors: {decided:,} answered by the original "
-        f"predictions, {skipped:,} left out; see {path}",
-        err=True,
-    )
+    words = f"{count(decided + skipped, 'instance')} with errors"
+    if len(rows):
+        words += f": {decided:,} answered by the original predictions, {skipped:,} left out"
+    say(f"{words}; see {path}", err=True)
 
 
 def _cell(text: str | None) -> str | None:
