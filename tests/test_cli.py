@@ -363,7 +363,7 @@ def test_a_certificate_is_continued_with_another_table(folder, tmp_path):
     found = outrule.Certificate.from_json(looks[-1].read_text())
     assert [look.n_instances for look in found.earlier] == [40, 90]
     outrule.verify(found, outrule.load(model), open_files(str(model), *map(str, tables)))
-    assert refused(run("certify", model, *tables), "several tables are for --continue")
+    assert refused(run("certify", model, *tables), "several tables need --continue")
     for words, given in (
         ("the first 90 instances are not those of the earlier", tables[:2]),
         ("the first 90 instances are not those of the earlier", [tables[1], tables[0], tables[2]]),
@@ -404,7 +404,7 @@ def test_certify_and_report_judge_inside_segments(folder, tmp_path):
     assert page.exit_code == 0
     refused(run("certify", model, later, "--segments", "pickup_km"), "'pickup_km' changes within")
     refused(run("certify", model, later, "--segments", "city"), "column 'city' is missing")
-    refused(run("certify", model, later, "--min-share", "0.1"), "--min-share is for --segments")
+    refused(run("certify", model, later, "--min-share", "0.1"), "--min-share needs --segments")
     bad = ("certify", model, later, "--segments", "town")
     refused(run(*bad, "--segments", "town"), "--segments names a column twice")
     refused(run(*bad, "--min-share", "2"), "--min-share must be a number in (0, 1]")
@@ -786,7 +786,7 @@ def test_the_demo_prints_a_table_or_a_certificate():
         assert words in people.stdout
     machine = run("demo", "two-arms", "--json")
     assert outrule.Certificate.from_json(machine.stdout).verdict == "pass"
-    assert refused(run("demo", "chess"), "no demo 'chess'; choose flights, forms, ")
+    assert refused(run("demo", "chess"), "no demo 'chess'; choose one of flights, forms, ")
 
 
 @pytest.mark.parametrize(
@@ -795,6 +795,7 @@ def test_the_demo_prints_a_table_or_a_certificate():
         (("--epsilon", "many"), "'many' is not a number such as 0.0625 or 1/16"),
         (("--epsilon", "1/0"), "'1/0' is not a number"),
         (("--epsilon", "2"), "epsilon"),
+        (("--epsilon", "1e400"), "Error: --epsilon must be a number in "),
         (("--problem", "chess"), "chess"),
         (("--regime", "lucky"), "lucky"),
         (("--rounds", "0"), "Error: --rounds must be a whole number of at least 1. Got 0"),

@@ -363,13 +363,16 @@ def test_the_doctor_refuses_bad_files(folder, tmp_path):  # noqa: F811
     assert refused(run(*command, folder / "past.csv"), "choose another name for --json")
     (tmp_path / "empty.csv").write_text("")
     assert refused(run("doctor", tmp_path / "empty.csv", "--spec", spec), "is empty")
+    assert refused(
+        run("doctor", folder, "--spec", spec), "is a folder: this command needs one table"
+    )
 
 
 def test_a_spec_is_described_and_a_table_that_fits_it(folder, tmp_path):  # noqa: F811
     spec = folder / "spec.toml"
     alone = run("check", spec)
     assert (alone.exit_code, alone.stderr) == (0, "")
-    for words in ("sound", "BestAction()", "prediction 'score'", "epsilon: 0.05", LONG):
+    for words in ("valid", "BestAction()", "prediction 'score'", "epsilon: 0.05", LONG):
         assert words in alone.stdout
     both = run("check", spec, folder / "past.csv")
     assert both.stdout.startswith(alone.stdout)

@@ -353,7 +353,7 @@ def test_certify_and_report_say_what_a_folder_cannot_do(model, folder, past):
         assert result.exit_code == 2, result.stdout
         return result.stderr
 
-    assert "a report needs one table" in words("report", model, folder, "-o", past / "r.html")
+    assert "needs one table" in words("report", model, folder, "-o", past / "r.html")
     spoken = words("certify", model, folder, "--segments", "driver")
     assert "'driver' changes within the instance" in spoken
     for path in folder.rglob("*.parquet"):

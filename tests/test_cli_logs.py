@@ -100,6 +100,12 @@ def test_a_column_that_is_there_is_not_replaced(folder):
     assert "already has a column 'propensity'" in found.stderr
 
 
+def test_the_column_of_decisions_is_not_that_of_the_propensities(folder):
+    found, _ = explore(folder, "--column", "propensity")
+    assert found.exit_code == 2
+    assert "--explore adds a column 'propensity': choose another name" in found.stderr
+
+
 def test_the_new_users_path_ends_in_an_explanation(folder):
     log = logged(explore(folder)[1])
     log.drop("propensity").write_parquet(folder / "log.parquet")

@@ -61,7 +61,7 @@ def test_lines_are_counted_as_an_editor_counts_them(folder, tmp_path):  # noqa: 
     path.write_text('trip,driver,pickup_km,score\n1,"an\nn",1,0.5\n1,bob,2,0.5\n2,ann,3,7\n')
     result = run("decide", folder / "model.json", path, "-o", tmp_path / "o.csv")
     assert refused(result, "prediction is 7 at instance 2, line 5 of")
-    assert "To go on without such instances: --on-error original" in result.stderr
+    assert "To continue despite such instances, use --on-error original" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["decide", "predict"])
@@ -134,9 +134,13 @@ def test_the_list_of_errors_is_written_even_if_there_are_none(folder, tmp_path, 
     assert rows_of(tmp_path / "out.csv.errors.csv") == []
     assert refused(run(*command, "-", "--on-error", "skip"), "say with --errors FILE")
     result = run(*command, tmp_path / "x.csv", "--errors", tmp_path / "e.csv")
-    assert refused(result, "--errors is for --on-error original or skip")
+    assert refused(result, "--errors needs --on-error original or skip")
     same = ("--on-error", "skip", "--errors", tmp_path / "x.csv")
     assert refused(run(*command, tmp_path / "x.csv", *same), "name the same file")
+    (tmp_path / "x.csv").touch()
+    assert refused(run(*command, tmp_path / "x.csv", *same), "name the same file")
+    same = ("--on-error", "skip", "--errors", path)
+    assert refused(run(*command, tmp_path / "x.csv", *same), "choose another name for --errors")
     assert run(*command, tmp_path / "x.csv", "--on-error", "maybe").exit_code == 2
 
 

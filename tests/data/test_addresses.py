@@ -100,9 +100,11 @@ def test_commands_read_addresses_and_write_here(tmp_path):
         run("certify", model, unseen, "-o", certificate)
         texts.append(certificate.read_bytes())
     assert texts[: len(texts) // 2] == texts[len(texts) // 2 :]
+    report = run("report", tmp_path / "0.json", f"{later}/a.parquet", "--json")
+    assert report.exit_code == 0, report.stderr
     result = run("fit", address, "--spec", tmp_path / "spec.toml", "-o", "memory://model.json")
     assert result.exit_code == 2
-    assert "memory://model.json is an address, where only tables are written" in result.stderr
+    assert "memory://model.json is an address: only tables can be written there" in result.stderr
 
 
 def test_results_are_written_to_addresses_and_kept_there(tmp_path):

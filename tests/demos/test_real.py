@@ -142,7 +142,7 @@ def test_files_that_someone_changed_are_not_overwritten(tmp_path):
         (tmp_path / "spec.toml").write_text(text)
         result = CliRunner().invoke(app, ["demo", "forms", "-o", str(tmp_path)])
         assert result.exit_code == 2
-        assert "spec.toml is not the demo's: choose another folder with -o." in result.stderr
+        assert "spec.toml exists and is not the demo's: choose another folder" in result.stderr
         assert [path.name for path in tmp_path.iterdir()] == ["spec.toml"]
         assert (tmp_path / "spec.toml").read_text() == text
 

@@ -65,7 +65,7 @@ def test_a_segment_that_fails_is_marked_and_without_segments_there_is_no_section
     broken.fit(cities(3_000, 0, "Rome"))
     page = report(summarise(broken, later, certify(broken, later, segments=["city"])))
     assert '<g class="fail">' in page
-    assert "4 segments of 5 pass, 1 fail: city = Rome." in page
+    assert "4 of 5 segments pass, 1 fails: city = Rome." in page
     plain = summarise(broken, later)
     assert "segments" not in plain
     assert 'id="segments"' not in report(plain)

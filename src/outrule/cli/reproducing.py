@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -90,8 +89,9 @@ def reproduce(
 
 
 def _fraction(text: str) -> float:
+    above, _, below = text.partition("/")
     try:
-        return float(Fraction(text))
+        return float(above) / float(below or 1)
     except (ValueError, ZeroDivisionError):
         raise typer.BadParameter(f"{text!r} is not a number such as 0.0625 or 1/16.") from None
 

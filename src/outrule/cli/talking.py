@@ -38,6 +38,7 @@ WORDS = {
     ", in pandas with .astype(str).": ".",
     ": see Rejection.with_reject.": ".",
     ": max_weight must be": ": --max-weight must be",
+    ", more than max_weight=": ", more than --max-weight ",
 }
 
 

@@ -17,20 +17,23 @@ from outrule.files import is_folder, write_text
 
 EXIT = {"kept": 0, "lost": 1, "undecided": 3}
 HOURS = {"hour": 1, "day": 24, "week": 168, "month": 730, "year": 8760}
+RUN_LENGTH = "20y"
 LONGEST = 20  # characters of a run length
 TABLE = Annotated[
     str | None,
     typer.Argument(
-        help='New rows with outcomes, matured; "-" reads standard input. Or a folder of Parquet.'
+        help='New rows with known outcomes, or a folder of Parquet files; "-" reads standard input.'
     ),
 ]
 STATE = Annotated[
-    str, typer.Option(metavar="FILE", help="What the watch remembers; made by the first batch.")
+    str, typer.Option(metavar="FILE", help="What the watch remembers; the first batch creates it.")
 ]
 LENGTH = Annotated[
     str | None,
     typer.Option(
-        metavar="N", help="Batches until a false alarm, or a time such as 20y.", show_default="20y"
+        metavar="N",
+        help="Batches per false alarm, or a time such as 20y.",
+        show_default=RUN_LENGTH,
     ),
 ]
 UNIT = Annotated[str, typer.Option(metavar="UNIT", help="One batch: hour, day, week or month.")]
@@ -62,7 +65,7 @@ def watch(
     margin: MARGIN = None,
     max_weight: MOST = None,
     acknowledge: Annotated[
-        bool, typer.Option("--acknowledge", help="Take note of an alarm, and start again.")
+        bool, typer.Option("--acknowledge", help="Acknowledge an alarm, and start again.")
     ] = False,
     output: PAGE = None,
     metrics: METRICS = None,
@@ -81,17 +84,17 @@ def watch(
     outrule watch model.json year.parquet --state watch.json --batch-column day -o watch.html
     outrule watch model.json --state watch.json --acknowledge
 
-    Of a folder (or a quoted pattern) of Parquet files, every file is a batch, in the order of their
-    names; files that are named by keys, such as 2026-11-16.parquet, have these. With --batch-column
-    a file may have many batches, each of them whole.
+    In a folder (or a quoted pattern) of Parquet files, every file is a batch, in the order of the
+    names; a name such as 2026-11-16.parquet is also the key of its batch. With --batch-column a
+    file may hold many batches, but a batch must be whole in one file.
 
     \b
     outrule watch model.json decided/ --state watch.json
 
     \b
-    exit code 0: kept, there is no alarm, and the batches so far show it
-    exit code 1: lost, with which rival and since when; until it is acknowledged
-    exit code 3: undecided, no alarm and too little data
+    exit code 0: kept; there is no alarm, and the batches so far show it
+    exit code 1: lost, against which rival and since when; until it is acknowledged
+    exit code 3: undecided; no alarm, but too little data
     exit code 2: bad input, nothing was counted
     """
     inputs = [path for path in (model, table) if path is not None]
@@ -99,28 +102,25 @@ def watch(
     check_side_files({"--state": state, "-o": output, "--metrics": metrics}, inputs)
     if batch_key is not None and batch_column is not None:
         raise DataError("--batch-key is for one batch and --batch-column for many: choose one.")
+    usual = read_run_length(RUN_LENGTH, batch)
     length = None if run_length is None else read_run_length(run_length, batch)
     with waiting("watching"):
-        from outrule.cli.work import batches, files, watching as work  # loads Polars and Numba
+        from outrule.cli.work import files, watching as work  # loads Polars and Numba
         from outrule.watching.locking import locked
         from outrule.watching.prometheus import metrics_text
 
         fitted = files.open_model(model)
-        folder = table is not None and is_folder(table)
-        read = None if table is None or folder else work.open_rows(fitted, table)
+        read = None
+        if table is not None and not is_folder(table):
+            read = files.open_rows(table, files.columns_of(fitted))
         with locked(Path(state)):
             begin = table is not None
-            watcher = work.open_watch(fitted, state, length, margin, max_weight, begin=begin)
+            watcher = work.open_watch(fitted, state, length, usual, margin, max_weight, begin=begin)
             if acknowledge:
                 watcher.acknowledge()
-            notes: list[str] = []
-            if read is not None:
-                with files.places_in(read):
-                    new = batches.split_table(fitted, read.frame, batch_key, batch_column)
-                    notes = work.count_batches(watcher, new)
-            elif table is not None:
-                new = batches.split_folder(fitted, table, batch_key, batch_column)
-                notes = work.count_batches(watcher, new)
+            notes = []
+            if table is not None:
+                notes = work.count_batches(watcher, table, read, batch_key, batch_column)
             write_text(Path(state), watcher.to_json())
             if metrics is not None:
                 write_text(Path(metrics), metrics_text(watcher.status, watcher.state))

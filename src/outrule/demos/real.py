@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from outrule.demos.coupons import Tables, trip_tables, visit_tables
-from outrule.errors import DataError, refuse_argument
+from outrule.errors import DataError
 from outrule.estimators.calibrator import DecisionCalibrator
 from outrule.files import whole_file, write_text
 from outrule.model.spec import Spec
@@ -91,8 +91,6 @@ def tables_of(name: str) -> Tables:
 
 def run(name: str, folder: Path) -> Outcome:
     """Write spec and tables to a folder; fit, certify, report, and perhaps watch."""
-    if name not in DEMOS:
-        raise refuse_argument(name, "name", "demo", f"one of {', '.join(DEMOS)}")
     demo = DEMOS[name]
     past, later = _unpack(name, folder)
     spec = read_spec(folder / SPEC)
@@ -139,7 +137,7 @@ def _unpack(name: str, folder: Path) -> Tables:
     for file, wanted in content.items():
         path = folder / file
         if path.exists() and path.read_bytes() != wanted:
-            raise DataError(f"{path} is not the demo's: choose another folder with -o.")
+            raise DataError(f"{path} exists and is not the demo's: choose another folder with -o.")
     folder.mkdir(parents=True, exist_ok=True)
     for file, wanted in content.items():
         with whole_file(folder / file) as draft:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from outrule import worlds
-from outrule.errors import refuse_argument
 from outrule.estimators.calibrator import DecisionCalibrator
 from outrule.problems.contract import Problem
 from outrule.problems.matchings import Matching
@@ -69,8 +68,6 @@ DEMOS: dict[str, Callable[[], Demo]] = {
 
 def run(name: str) -> DemoResult:
     """Fit on one draw of the demo's data and certify on another."""
-    if name not in DEMOS:
-        raise refuse_argument(name, "name", "demo", f"one of {', '.join(DEMOS)}")
     demo = DEMOS[name]()
     training, held_out = demo.draw(1), demo.draw(2)
     ours = DecisionCalibrator(demo.problem, demo.rules)

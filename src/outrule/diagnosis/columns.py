@@ -13,7 +13,7 @@ from outrule.calibration.cross_fit import CrossFit
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.data.sketch import hash_all
-from outrule.diagnosis.findings import Finding, Severity
+from outrule.diagnosis.findings import Finding, Severity, error, note, warning
 from outrule.model.settings import Settings
 from outrule.types import Booleans, Floats
 from outrule.words import count, listed
@@ -65,8 +65,7 @@ def _observed(instances: Instances) -> tuple[Floats, Booleans] | None:
 def _constants(instances: Instances, settings: Settings) -> Iterator[Finding]:
     one_choice = settings.problem.exactly_one
     if np.ptp(instances.prediction) == 0:
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             "constants",
             f"every prediction is {instances.prediction[0]:g}",
             "The plain optimiser has nothing to go on: is it the right column?",
@@ -81,11 +80,10 @@ def _constants(instances: Instances, settings: Settings) -> Iterator[Finding]:
         )
     names = [name for name, column in _others(instances) if column.n_unique() == 1]
     if names:
-        yield Finding(
-            Severity.NOTE,
+        yield note(
             "constants",
             f"{count(len(names), 'column')} with one value only: {_some(names)}",
-            "A rule that looks at one decides the same everywhere.",
+            "A rule that depends on one alone decides the same everywhere.",
         )
 
 
@@ -98,8 +96,7 @@ def _wide_range(instances: Instances) -> Iterator[Finding]:
     least = min(float(instances.prediction.min()), float(known[0].min()))
     most = max(float(instances.prediction.max()), float(known[0].max()))
     if most - least < (high - low) / 2:
-        yield Finding(
-            Severity.NOTE,
+        yield note(
             "range",
             f"predictions and outcomes run from {least:g} to {most:g}, less than half of "
             f"value_range = [{low:g}, {high:g}]",
@@ -115,15 +112,13 @@ def _leaks(instances: Instances) -> Iterator[Finding]:
     outcome, observed = known
     prediction = instances.prediction[observed]
     if (prediction == outcome).all():
-        yield Finding(
-            Severity.ERROR,
+        yield error(
             "leakage",
             "every prediction equals its outcome",
             "A prediction is made before the decision: name the column of the model's score.",
         )
     elif (found := _correlation(prediction, outcome)) > IMPLAUSIBLE:
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             "leakage",
             f"predictions and outcomes have a correlation of {found:.3f}",
             "Was the model trained on these rows, or does it see the outcome? Use predictions "
@@ -134,8 +129,7 @@ def _leaks(instances: Instances) -> Iterator[Finding]:
             continue
         found = abs(_correlation(column.cast(pl.Float64).to_numpy()[observed], outcome))
         if found > IMPLAUSIBLE:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 "leakage",
                 f"column {name!r} and the outcome have a correlation of {found:.3f}",
                 "Rules may look at it: if it is only known after the decision, drop it.",
@@ -158,8 +152,7 @@ def _filled(instances: Instances) -> Iterator[Finding]:
     outcome, observed = known
     if instances.propensity is not None:
         if observed.all():
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 "feedback",
                 "every outcome is known, although the spec has a propensity",
                 "An outcome that was not observed must be null, not 0: see docs/logs.md. If all "
@@ -175,8 +168,7 @@ def _filled(instances: Instances) -> Iterator[Finding]:
             continue
         chosen = column.cast(pl.Float64).to_numpy() == 1.0
         if np.ptp(outcome[~chosen]) == 0 and np.ptp(outcome[chosen]) > 0:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 "feedback",
                 f"the outcome is {outcome[~chosen][0]:g} in all {int((~chosen).sum()):,} rows in "
                 f"which {name!r} is false",
@@ -194,8 +186,7 @@ def _same_rows(instances: Instances) -> Iterator[Finding]:
     again = ~frame.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
     if again.any():
         copies = "row is a copy" if again.sum() == 1 else "rows are copies"
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             "copies",
             f"{again.sum():,} {copies} of another row of the same instance",
             "If they are one item, drop all but one: it could be chosen twice.",
@@ -210,12 +201,11 @@ def _copies(instances: Instances) -> Iterator[Finding]:
     _, first, counts = np.unique(contents, return_index=True, return_counts=True)
     n = int(counts[counts > 1].sum())
     if n > MANY_COPIES * len(instances):
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             "copies",
             f"{n:,} of {len(instances):,} instances have the predictions and outcomes of another",
-            "If they are copies, drop them, or name the column that copies share as cluster. In "
-            "data with few different values it is normal.",
+            "If they are copies, drop them, or name the column that they share as cluster. In data "
+            "with few different values it is normal.",
             instances.where(int(first[counts > 1].min())),
         )
 
@@ -223,12 +213,11 @@ def _copies(instances: Instances) -> Iterator[Finding]:
 def _rare_items(instances: Instances) -> Iterator[Finding]:
     names = instances.item_names
     if names is None or instances.codes is None:
-        yield Finding(
-            Severity.NOTE,
+        yield note(
             "items",
-            "no column is named as item, so nothing can be corrected for one item alone",
-            "If items come again, name the column that says which it is; for pairs, one that names "
-            "both, such as 'ann / monday'.",
+            "no column is named as item, so nothing can be corrected for a single item",
+            "If the same items recur, name the column that identifies them; for pairs, one that "
+            "names both, such as 'ann / monday'.",
         )
         return
     counts = np.bincount(instances.codes, minlength=len(names))
@@ -258,7 +247,7 @@ def _times(instances: Instances, settings: Settings) -> Iterator[Finding]:
         span = f"column {name!r} runs from {first.min()!s} to {first.max()!s}"
         remedy = "Fit on the earlier instances and certify on the later ones, as in production."
         if first.is_sorted():
-            yield Finding(Severity.NOTE, "time", f"{span}, in order", remedy)
+            yield note("time", f"{span}, in order", remedy)
             continue
         fresh = isinstance(settings.check, FreshBatches)
         back = int((first.slice(1) < first.slice(0, len(first) - 1)).arg_max() or 0) + 1

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from outrule import threads
 from outrule.data.instances import Instances
-from outrule.diagnosis.findings import Finding, Severity, error_of
+from outrule.diagnosis.findings import Finding, Severity, error_of, note, warning
 from outrule.errors import DataError
 from outrule.model.settings import Settings
 from outrule.problems.contract import Layout
@@ -119,7 +119,7 @@ def _ties(decided: Decided) -> Iterator[Finding]:
             Severity.WARNING if 5 * n > len(instances) else Severity.NOTE,
             "ties",
             f"{n:,} of {len(instances):,} instances have {which} that are equal",
-            "The first item by name wins a tie, or by row where no item is named. Are the "
+            "A tie goes to the first item by name, or by row where no item is named. Are the "
             "predictions rounded, or the same for several items?",
             instances.where(int(np.argmax(tied))),
         )
@@ -136,16 +136,14 @@ def _same(decided: Decided, named: int) -> Iterator[Finding]:
     for decision, names in groups.items():
         shown, one = listed([repr(name) for name in names]), len(names) == 1
         if decision == plain.tobytes():
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 "rules",
                 f"{'rule' if one else 'rules'} {shown} never "
                 f"{'differs' if one else 'differ'} from the plain optimiser on the predictions",
                 "Plain is a rival anyway. Is a condition never true, or a column in other units?",
             )
         elif not one:
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 "rules",
                 f"rules {shown} decide the same in all {count(len(decided.layout), 'instance')}",
                 "One of them is enough. Is a condition never true, or one written twice?",
@@ -154,8 +152,7 @@ def _same(decided: Decided, named: int) -> Iterator[Finding]:
     if rest:
         multipliers = np.delete(decided.decisions, kept, axis=0)
         distinct = len({one.tobytes() for one in multipliers})
-        yield Finding(
-            Severity.NOTE,
+        yield note(
             "rules",
             f"{count(rest, 'multiplier')} make {count(distinct, 'different decision')}",
             "Those that decide the same cost no more than one.",
@@ -169,4 +166,4 @@ def _groups(decided: Decided) -> Iterator[Finding]:
         difference = decided.worth(decided.marks(best)) - decided.worth(decided.plain_marks)
     for name, number in find_groups(instances, difference):
         what, _, remedy = group_note(name, number).partition(". ")
-        yield Finding(Severity.WARNING, "clusters", what, remedy)
+        yield warning("clusters", what, remedy)

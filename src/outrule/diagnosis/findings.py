@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from outrule.errors import DataError
 from outrule.words import count
@@ -35,11 +36,14 @@ class Finding:
         return f"{self.severity}, {self.topic}: {self.what}{place}{end} {self.remedy}".rstrip()
 
 
+error, warning, note = (partial(Finding, one) for one in Severity)
+
+
 def error_of(topic: str, fault: DataError) -> Finding:
     """The finding that an error of ``fit`` is; its first sentence says what and where."""
     what, _, remedy = str(fault).partition(". ")
     rows = len(fault.faults) or None
-    return Finding(Severity.ERROR, topic, what.removesuffix("."), remedy, rows=rows)
+    return error(topic, what.removesuffix("."), remedy, rows=rows)
 
 
 def tally(findings: Iterable[Finding]) -> str:

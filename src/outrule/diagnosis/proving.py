@@ -9,7 +9,7 @@ import numpy as np
 
 from outrule.calibration.check import Reuse
 from outrule.diagnosis.decisions import Decided
-from outrule.diagnosis.findings import Finding, Severity
+from outrule.diagnosis.findings import Finding, Severity, note, warning
 from outrule.model.fitting import first_batch
 from outrule.proof.advice import LEAST_EFFECTIVE
 from outrule.proof.confidence import Bets, Range, observations_needed
@@ -116,8 +116,7 @@ def provable_margin(bets: Bets, n: int, delta: float = DELTA) -> float:
 
 def _price_of_a_log(found: Provable, full: float) -> Iterator[Finding]:
     if full < found.margin:
-        yield Finding(
-            Severity.NOTE,
+        yield note(
             "support",
             f"with all of their outcomes, {count(found.observations, found.unit)} like these could "
             f"prove a margin of {round_up(full):g} or less instead of {round_up(found.margin):g}",
@@ -135,26 +134,23 @@ def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[
     if not declared:
         words += f", where no {found.unit} weighs more than the largest here"
     remedy = f"Half of that margin takes up to four times as many {plural(found.unit)}."
-    yield Finding(Severity.NOTE, "proof", words, remedy)
+    yield note("proof", words, remedy)
     if epsilon is not None and epsilon < found.margin:
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             "proof",
-            f"epsilon = {epsilon:g} is less than {margin:g}, what as many held-out "
+            f"epsilon = {epsilon:g} is less than {margin:g}, the margin that as many held-out "
             f"{plural(found.unit)} can prove",
             "The certificate will probably be inconclusive: hold out more, or accept a larger "
             "epsilon.",
         )
     if found.stake <= 0:
-        yield Finding(
-            Severity.NOTE,
+        yield note(
             "proof",
             "no rule is better than the plain optimiser here",
-            "There is nothing to keep up with; calibration may still improve on plain.",
+            "There is nothing to catch up with; calibration may still improve on plain.",
         )
     elif found.stake < found.margin:
-        yield Finding(
-            Severity.WARNING,
+        yield warning(
             "proof",
             f"the best rule here ({found.best_rule!r}) and plain differ by {found.stake:.2g}, less "
             f"than the margin of {margin:g} that can be proven",
@@ -184,15 +180,14 @@ def _support(decided: Decided, log: Log) -> Iterator[Finding]:
         "instances with all outcomes",
         "Explore more: see docs/logs.md."
         if few
-        else "Differences to rules, which certify judges, are mostly worth less.",
+        else "For differences to rules, which certify judges, it is usually worth less.",
     )
     for number, rule in enumerate(decided.rules):
         marks = decided.marks(number)
         found = log.support(rule.name, decided.plain_marks, marks, decided.observations)
         if found.share > 0:
             items = f" (most often {listed([repr(item) for item in found.items])})"
-            yield Finding(
-                Severity.WARNING,
+            yield warning(
                 "support",
                 f"the log could never show {found.share:.2g} items per instance"
                 f"{items if found.items else ''} by which rule {rule.name!r} and plain differ",

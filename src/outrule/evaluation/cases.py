@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from outrule import threads, worlds
 from outrule.calibration.audit import OPTIMISER, audit, prepare, rule_values, squared_error
@@ -104,20 +105,19 @@ class HeldOut:
         """A copy of the original predictions."""
         return first_point(self.part.instances.prediction, self.problem, self.part.layout)
 
-    def patch(self, prediction: Floats, tests: Integers, steps: Floats) -> int:
+    def patch(self, prediction: Floats, tests: ArrayLike, steps: ArrayLike) -> int:
         """Patch in place; returns how many instances the optimiser decided."""
-        part = self.part
-        order = np.where(tests == OPTIMISER, OPTIMISER, part.of_rule[tests])
-        value_range = part.instances.value_range
-        apply_patches(
-            prediction, order, steps, Decided(self.problem, part.layout, part.picks, value_range)
-        )
-        return int((tests == OPTIMISER).sum()) * len(part.layout)
+        part, flagged = self.part, np.asarray(tests, np.int64)
+        own = flagged == OPTIMISER
+        order = np.where(own, OPTIMISER, part.of_rule[flagged])
+        decided = Decided(self.problem, part.layout, part.picks, part.instances.value_range)
+        apply_patches(prediction, order, np.asarray(steps, np.float64), decided)
+        return int(own.sum()) * len(part.layout)
 
-    def patched(self, tests: list[int], steps: list[float]) -> Floats:
+    def patched(self, tests: ArrayLike, steps: ArrayLike) -> Floats:
         """The original predictions with these patches."""
         prediction = self.start()
-        self.patch(prediction, np.asarray(tests, np.int64), np.asarray(steps, np.float64))
+        self.patch(prediction, tests, steps)
         return prediction
 
     def value(self, prediction: Floats) -> float:

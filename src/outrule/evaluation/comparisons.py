@@ -96,19 +96,17 @@ def _equal_samples(results: Results) -> Answer | None:
     """The CHECKs that see all samples in every round."""
     checks = ("reuse", "private reuse", "default method")
     other, words, numbers = results.runs.filter(pl.col("check").is_in(checks)), [], []
+    best = results.fixed.filter(pl.col("gap") == pl.col("gap").max().over(*UNIT, "n_samples"))
+    best = best.unique([*UNIT, "n_samples"], keep="first", maintain_order=True)
     for (check, step), runs in parts(other, "check", "step").items():
-        # Our method chooses its tolerance: it is compared with the best epsilon of fresh batches.
-        fresh = results.fixed.filter(pl.col("gap") == pl.col("gap").max().over(*UNIT, "n_samples"))
-        fresh = fresh.unique([*UNIT, "n_samples"], keep="first", maintain_order=True)
-        pairs = _pair(runs, results.fixed, "epsilon", "n_samples")
-        if step is None:
-            pairs = _pair(runs.drop("epsilon"), fresh, "n_samples")
+        if step is None:  # our method, which chooses its tolerance
+            pairs = _pair(runs.drop("epsilon"), best, "n_samples")
+        else:
+            pairs = _pair(runs, results.fixed, "epsilon", "n_samples")
         if len(pairs):
             words.append(f"{check} ({step or 'best epsilon of fresh batches'}) {_against(pairs)}")
             above, below = _compare(pairs.drop_nulls("gap"))
-            numbers.append(
-                f"{check} ({step}) {above}:{below}" if step else f"{check} {above}:{below}"
-            )
+            numbers.append(f"{check}{f' ({step})' if step else ''} {above}:{below}")
     if not words:
         return None
     return Answer(

@@ -29,15 +29,7 @@ def traces(results: Results) -> pl.DataFrame:
         trace.select(*RUN)
         .unique(maintain_order=True)
         .join(results.units.select(*UNIT, "squared_error", "plain", "half_plain"), on=list(UNIT))
-        .select(
-            *RUN,
-            zero.alias("round"),
-            zero.alias("n_patches"),
-            zero.alias("n_own"),
-            "squared_error",
-            pl.col("plain").alias("value"),
-            pl.col("half_plain").alias("half_value"),
-        )
+        .select(*RUN, "squared_error", round=zero, value="plain", half_value="half_plain")
     )
     return pl.concat([start, trace.select(start.columns)]).sort(*RUN, "round")
 
@@ -45,14 +37,8 @@ def traces(results: Results) -> pl.DataFrame:
 def drops(results: Results) -> pl.DataFrame:
     """How far each run ends below its highest value, and how much its error ever rises."""
     rises = pl.col("squared_error") - pl.col("squared_error").cum_min()
-    ends = (
-        traces(results)
-        .group_by(*RUN, maintain_order=True)
-        .agg(
-            drop=pl.col("value").max() - pl.col("value").last(),
-            rise=rises.max(),
-        )
-    )
+    falls = pl.col("value").max() - pl.col("value").last()
+    ends = traces(results).group_by(*RUN, maintain_order=True).agg(drop=falls, rise=rises.max())
     return ends.join(results.units.select(*UNIT, "k"), on=list(UNIT), maintain_order="left")
 
 
@@ -181,13 +167,13 @@ def equal_rounds(results: Results) -> Answer | None:
     on = [*UNIT, "step", "epsilon"]
     sized = reuse.with_columns(
         batch_size=(pl.col("n_samples") // results.grid.rounds), until=pl.col("last_patch")
-    ).select(*on, "batch_size", "until", "n_patches", pl.col("gap").alias("reuse"))
+    ).select(*on, "batch_size", "until", reuse="gap")
     trace = results.trace.join(sized, on=[*on, "batch_size"], how="inner", suffix="_reuse")
     reached = trace.filter(pl.col("round") >= pl.col("until")).sort("round")
     reached = reached.unique([*on, "batch_size"], keep="first", maintain_order=True)
     if reached.is_empty():
         return None
-    reached = reached.join(results.units.select(*UNIT, "best_rule", "k"), on=list(UNIT))
+    reached = reached.join(results.units.select(*UNIT, "best_rule"), on=list(UNIT))
     fresh = reached["value"] - reached["best_rule"]
     above, below = int((reached["reuse"] > fresh).sum()), int((reached["reuse"] < fresh).sum())
     number = f"reuse higher in {above}, lower in {below} of {len(reached)}"

@@ -141,13 +141,14 @@ class Folder:
     def _check(self, unit: Unit, kind: str) -> None:
         file = self._file(unit, kind)
         content = read_json(file)
-        if content and content.get("made") != self._made(unit):
+        if content and content.get("made") != self._made:
             raise DataError(
                 f"{file} was made with other settings, or by another version of outrule. "
                 "Choose another folder, or delete it."
             )
 
-    def _made(self, unit: Unit) -> dict[str, Any]:
+    @property
+    def _made(self) -> dict[str, Any]:
         """All on which the results of a unit depend."""
         fields = {name: v for name, v in self.grid.as_json().items() if name not in CHOICE}
         return {"format": FORMAT, "outrule": outrule.__version__, "grid": fields}
@@ -161,7 +162,7 @@ class Folder:
 
     def write(self, unit: Unit, kind: str, content: Mapping[str, Any]) -> None:
         """Keep the tables or the progress of a unit; a finished one needs no progress."""
-        whole = {"made": self._made(unit), kind: content}
+        whole = {"made": self._made, kind: content}
         write_text(self._file(unit, kind), json.dumps(whole, allow_nan=False))
         if kind == "tables":
             self._file(unit, "progress").unlink(missing_ok=True)

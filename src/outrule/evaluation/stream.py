@@ -181,5 +181,4 @@ def _catch_up(track: Track, held_out: HeldOut) -> int:
     """Patch the held-out instances; several patches at a time take less time than one by one."""
     tests, steps = track.tests[track.n_held :], track.steps[track.n_held :]
     track.n_held = len(track.tests)
-    patches = np.asarray(tests, np.int64), np.asarray(steps, np.float64)
-    return held_out.patch(track.held, *patches) if tests else 0
+    return held_out.patch(track.held, tests, steps) if tests else 0

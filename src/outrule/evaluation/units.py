@@ -28,7 +28,6 @@ REUSE: dict[tuple[str, str], tuple[Check, Step]] = {  # by the names in the tabl
     ("reuse", "line search"): (Reuse(), LineSearch()),
     ("private reuse", "fixed"): (PrivateReuse(privacy=1.0, alert=1.0), FixedStep()),
 }
-APART = ("value_rules", "value_own", "n_own_down", "n_level")
 Row = dict[str, Any]
 
 
@@ -90,19 +89,17 @@ def _take_apart(track: Track, held_out: HeldOut) -> Row:
 
     ``n_level`` is the mean number of items within the last step of the highest prediction.
     """
-    own = np.asarray(track.tests) == OPTIMISER
-    tests, steps = np.asarray(track.tests, dtype=np.int64), np.asarray(track.steps)
-    alone = []
-    for kept in (~own, own):
-        prediction = held_out.start()
-        held_out.patch(prediction, tests[kept], steps[kept])
-        alone.append(held_out.value(prediction))
+    tests, steps = np.asarray(track.tests, np.int64), np.asarray(track.steps)
+    own = tests == OPTIMISER
     rows = track.held.reshape(-1, held_out.n_items)
     near = abs(track.steps[-1]) if track.steps else 0.0
     level = (rows >= rows.max(axis=1, keepdims=True) - near).sum(axis=1).mean()
-    down = int((steps[own] < 0).sum())
-    measured = (*alone, down, float(level))
-    return dict(zip(APART, measured, strict=True))
+    return {
+        "value_rules": held_out.value(held_out.patched(tests[~own], steps[~own])),
+        "value_own": held_out.value(held_out.patched(tests[own], steps[own])),
+        "n_own_down": int((steps[own] < 0).sum()),
+        "n_level": float(level),
+    }
 
 
 def _commit_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[Row]:

@@ -25,17 +25,23 @@ def answer(summary: Facts, about: list[str]) -> str:
     seen = found["feedback"]
     facts = [margin, *([f"{seen[0].upper()}{seen[1:]}."] if seen else [])]
     notes = "".join(f"<p>{text(words)}</p>\n" for words in facts + summary["verdict"]["notes"])
-    return (
-        f'<section id="verdict" class="verdict {word}" aria-labelledby="verdict-title">\n'
-        f'<p class="about">{" · ".join(map(text, [*about, *_judged(summary)]))}</p>\n'
-        f'<svg class="icon" viewBox="0 0 48 48" aria-hidden="true"><circle cx="24" cy="24" '
-        f'r="22"/>{ICONS[word]}</svg>\n'
-        f'<div><h1 id="verdict-title">{text(found["question"])}</h1>\n'
-        f"<p>{text(found['sentence'])}</p></div>\n"
+    judged = f'<p class="about">{" · ".join(map(text, [*about, *_judged(summary)]))}</p>\n'
+    rest = (
         f'<ul class="against" aria-label="Against whom">{lines}</ul>\n'
         f'<p class="than">Compared with {RIVALS["plain"]}:</p>\n{terms(tiles, "tiles")}\n'
-        f'<div class="notes">{notes}<p class="next">{text(found["next_step"])}</p></div>\n'
-        "</section>"
+        f'<div class="notes">{notes}<p class="next">{text(found["next_step"])}</p></div>'
+    )
+    return first_screen(word, found["question"], found["sentence"], rest, judged)
+
+
+def first_screen(verdict: str, title: str, sentence: str, rest: str, about: str = "") -> str:
+    """An icon, a word or two and a sentence, large; then the rest, and ``about`` above all."""
+    return (
+        f'<section id="verdict" class="verdict {verdict}" aria-labelledby="verdict-title">\n{about}'
+        f'<svg class="icon" viewBox="0 0 48 48" aria-hidden="true"><circle cx="24" cy="24" '
+        f'r="22"/>{ICONS[verdict]}</svg>\n'
+        f'<div><h1 id="verdict-title">{text(title)}</h1>\n'
+        f"<p>{text(sentence)}</p></div>\n{rest}\n</section>"
     )
 
 

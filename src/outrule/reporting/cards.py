@@ -38,8 +38,8 @@ READING = {
     "Best rule": "Picked by its value in training, as one would pick it in practice; on held-out "
     "data another rule may be better. The verdict compares with every rule.",
     "Oracle": "The optimiser on the outcomes themselves: a ceiling that no prediction reaches.",
-    "Limits": "The figures hold for data like these held-out instances. That none of them was used "
-    "in training is not checked, except that the exact training data are not accepted.",
+    "Limits": "The figures hold for data like these held-out instances. Whether any was used in "
+    "training is not checked, except that the exact training data are rejected.",
 }
 
 

@@ -95,8 +95,11 @@ class Scale:
     def dot(self, number: float, kind: str = "", y: int = 50) -> str:
         return f'<circle{css_class(kind)} cx="{self.place(number)}%" cy="{y}%" r="4"/>'
 
-    def square(self, number: float) -> str:
-        """A square mark; a separate SVG, so that it keeps its shape at any width."""
+    def judged(self, number: float, verdict: str) -> str:
+        """A filled dot for a pass, a hollow one where data are too few, a square for a fail."""
+        if verdict != "fail":
+            return self.dot(number, "" if verdict == "pass" else "hollow")
+        # A separate SVG, so that it keeps its shape at any width.
         place = f'x="{self.place(number)}%" y="50%"'
         return f'<svg {place}><rect x="-4" y="-4" width="8" height="8"/></svg>'
 

@@ -92,10 +92,8 @@ def forest(summary: Facts) -> str:
     scale = Scale.over([0.0, -margin, *(end for row in rows for end in _ends(row["difference"]))])
 
     def draw(row: Facts) -> str:
-        line, mean = scale.line(*_ends(row["difference"])), row["difference"]["mean"]
-        if row["verdict"] == "fail":
-            return line + scale.square(mean)
-        return line + scale.dot(mean, "" if row["verdict"] == "pass" else "hollow")
+        line = scale.line(*_ends(row["difference"]))
+        return line + scale.judged(row["difference"]["mean"], row["verdict"])
 
     columns = [
         Column("Rival", lambda row: text(_rival(row)) + multiplied(row), "text"),

@@ -82,7 +82,7 @@ def _note(noisy: bool, n_unmeasured: int) -> str:
     )
     if noisy:
         words += (
-            " Here every round looked at other data, so that the fall also holds the difference "
+            " Here every round looked at other data, so that the fall also includes the difference "
             "between two batches: single figures are noisy, and can be negative."
         )
     if n_unmeasured:

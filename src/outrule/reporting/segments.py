@@ -47,9 +47,8 @@ def segments(summary: Facts) -> str:
     def draw(row: Facts) -> str:
         band = scale.line(scale.low, -margin, "band")
         line = scale.line(row["gap_lower"], row["gap"])
-        if row["verdict"] == "fail":
-            return f'{band}<g class="fail">{line}{scale.square(row["gap"])}</g>'
-        return band + line + scale.dot(row["gap"], "" if row["verdict"] == "pass" else "hollow")
+        drawn = line + scale.judged(row["gap"], row["verdict"])
+        return band + (f'<g class="fail">{drawn}</g>' if row["verdict"] == "fail" else drawn)
 
     def needed(row: Facts) -> str:
         return "" if row["more"] is None else f"{row['more']:,}"
@@ -82,11 +81,12 @@ def segments(summary: Facts) -> str:
 
 
 def _lead(rows: list[Facts]) -> str:
-    counts = {word: sum(row["verdict"] == word for row in rows) for word in ("pass", "fail")}
-    words = f"{count(counts['pass'], 'segment')} of {len(rows)} pass"
-    words = words.replace(" pass", " passes") if counts["pass"] == 1 else words
+    passed = sum(row["verdict"] == "pass" for row in rows)
+    words = f"{passed} of {count(len(rows), 'segment')} {'passes' if passed == 1 else 'pass'}"
     failed = [row["name"] for row in rows if row["verdict"] == "fail"]
-    return f"{words}, {len(failed)} fail: {', '.join(failed)}." if failed else f"{words}."
+    if failed:
+        words += f", {len(failed)} {'fails' if len(failed) == 1 else 'fail'}: {', '.join(failed)}"
+    return f"{words}."
 
 
 def _heat(found: Facts, write: Any) -> str:

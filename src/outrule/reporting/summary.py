@@ -180,12 +180,12 @@ def _check_origin(certificate: Any, model: Model, instances: Instances) -> None:
         )
     if certificate.data != instances.fingerprint:
         raise DataError(
-            f"the certificate is of other data: of {certificate.data[:12]}, and these instances "
-            f"are {instances.fingerprint[:12]}. Give the instances it was made from, or none."
+            f"the certificate is for other data ({certificate.data[:12]}) than these instances "
+            f"({instances.fingerprint[:12]}). Give those it was made from, or no certificate."
         )
     if certificate.model != fingerprint(model, certificate.library):
         raise DataError(
-            "the certificate is of another model. Give the calibrator it was made from, or no "
+            "the certificate is for another model. Give the calibrator it was made from, or no "
             "certificate."
         )
     check_new(model, instances)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from outrule.reporting.answer import ICONS
+from outrule.reporting.answer import first_screen
 from outrule.reporting.charts import MINUS, RAISED, Scale, Tick, chart, level, path
 from outrule.reporting.markup import legend, section, terms, text, tile
 from outrule.reporting.page import whole_page
@@ -27,13 +27,13 @@ LINKS = {
     "reading": "How to read this page",
 }
 READING = {
-    "Kept, undecided, lost": "Kept: the batches so far show, with 95 % confidence, what is "
-    "watched, and there is no alarm. Lost: the evidence against it has reached the level of the "
-    "alarm; it stays lost until it is acknowledged. Undecided: neither.",
+    "Kept, undecided, lost": "Kept: the batches so far show with 95 % confidence that what is "
+    "watched holds, and there is no alarm. Lost: the evidence against it has reached the level of "
+    "the alarm; it stays lost until it is acknowledged. Undecided: neither.",
     "Evidence": "An e-detector: bets against what is watched, started anew with every batch and "
-    "added up. While nothing is wrong it reaches the level of the alarm once in a run length on "
-    "average, or less often. A long healthy time does not make it slower.",
-    "Since": "The batch from which on the evidence is largest: an estimate of when it began.",
+    "added up. While nothing is wrong it reaches the level of the alarm at most once per run "
+    "length on average. A long healthy period does not make it slower.",
+    "Since": "The batch from which the evidence is largest: an estimate of when the change began.",
     "Gap": "Value of the decisions minus that of a rival on the same instances. Each dot is one "
     "batch, against the rival with the most evidence before it.",
     "Estimated from a log": "Outcomes are known only for what was chosen, with propensities. Then "
@@ -76,7 +76,6 @@ def watch_report(watch: Watch) -> str:
 
 def _head(watch: Watch, status: WatchStatus, write: Figures) -> str:
     """The status, large, with the numbers it is based on."""
-    look, word = LOOKS[status.status], status.status
     tiles: dict[str, Any] = {}
     if status.gap is not None:
         logged = ", estimated from a log" if status.feedback == "logged" else ""
@@ -90,13 +89,8 @@ def _head(watch: Watch, status: WatchStatus, write: Figures) -> str:
         count(watch.state.n_batches, "batch"),
         "" if status.batch is None else f"to {status.batch}",
     )
-    return (
-        f'<section id="verdict" class="verdict {look}" aria-labelledby="verdict-title">\n'
-        f'<svg class="icon" viewBox="0 0 48 48" aria-hidden="true"><circle cx="24" cy="24" '
-        f'r="22"/>{ICONS[look]}</svg>\n'
-        f'<div><h1 id="verdict-title">{word.capitalize()}</h1>\n'
-        f"<p>{text(status.sentence)}</p></div>\n{terms(tiles, 'tiles')}\n</section>"
-    )
+    word, shown = status.status, terms(tiles, "tiles")
+    return first_screen(LOOKS[word], word.capitalize(), status.sentence, shown)
 
 
 def _gap(watch: Watch, status: WatchStatus, write: Figures) -> str:
@@ -112,7 +106,7 @@ def _gap(watch: Watch, status: WatchStatus, write: Figures) -> str:
         *_events(rows, across),
     ]
     title = "Gap by batch"
-    words = f"{title}: {write.signed(smooth[-1])} of late; the margin is {write.signed(-margin)}."
+    words = f"{title}: {write.signed(smooth[-1])} recently; the margin is {write.signed(-margin)}."
     return section(
         "gap",
         "Gap to the closest rival",
@@ -254,7 +248,7 @@ def _events(rows: Sequence[Row], across: Scale) -> list[str]:
 def _event_signs(rows: Sequence[Row]) -> dict[str, str]:
     signs = {"alarm line": "alarm raised"} if any(row.status == "lost" for row in rows) else {}
     acknowledged = {"soft line": "acknowledged"} if any(row.acknowledged for row in rows) else {}
-    return {**signs, **acknowledged}
+    return signs | acknowledged
 
 
 def _keys(rows: Sequence[Row], across: Scale, most: int = 5) -> list[Tick]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
+from numpy.typing import NDArray
 
 from outrule.cli.options import Over, Unseen
-from outrule.cli.work.exploring import Explorer
 from outrule.cli.work.files import (
     PROPENSITY,
     Opened,
@@ -16,15 +18,18 @@ from outrule.cli.work.files import (
 )
 from outrule.cli.work.folders import Done, Fill, Filled, Job, fill_folder
 from outrule.cli.work.screening import Answers, Work, answer, check_errors, write_errors
+from outrule.data.instances import Instances
 from outrule.data.nesting import is_nested
 from outrule.data.table_files import SEPARATORS, output_kind, write_table
 from outrule.errors import DataError
 from outrule.files import is_folder, local_path
+from outrule.model.exploring import Exploration, explore
+from outrule.model.model import Model
 
 
 def predict_all(job: Job, unseen: Unseen) -> Done:
     """Add the predictions."""
-    column = job.names.columns[0]
+    column = job.columns[0]
 
     def fill(opened: Opened) -> Filled:
         fitted = opened.model
@@ -36,7 +41,7 @@ def predict_all(job: Job, unseen: Unseen) -> Done:
 
 def decide_all(job: Job, unseen: Unseen) -> tuple[Done, float | None]:
     """Add the decisions; also what exploring is expected to cost per instance, if it does."""
-    column, how, costs = job.names.columns[0], job.how, list[tuple[int, float]]()
+    column, how, costs = job.columns[0], job.how, list[tuple[int, float]]()
 
     def fill(opened: Opened) -> Filled:
         work, plain = _optimisers(opened)
@@ -49,13 +54,42 @@ def decide_all(job: Job, unseen: Unseen) -> tuple[Done, float | None]:
         filled = found.add_to(_as_it_was(opened, job.output), column)
         if explorer is not None:
             filled = explorer.propensities(found).add_to(filled, PROPENSITY)
-            costs.append(explorer.cost)
+            costs.extend(explorer.costs)
         return _decided(filled, found, column, how["only"])
 
     done = _fill_all(job, fill)
     if not costs:
         return done, None
     return done, sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
+
+
+class Explorer:
+    """Makes random decisions in known proportions, and remembers their propensities."""
+
+    def __init__(self, model: Model, share: float, seed: int, over: Over):
+        self.model, self.share, self.seed, self.over = model, share, seed, over
+        self.found: dict[int, tuple[Instances, Exploration]] = {}  # by the id of the instances
+
+    def decide(self, instances: Instances) -> NDArray[Any]:
+        explored = explore(self.model, instances, self.share, self.seed, self.over.value)
+        self.found[id(instances)] = (instances, explored)
+        return explored.chosen  # type: ignore[no-any-return] # flat marks
+
+    def propensities(self, answers: Answers) -> Answers:
+        """What to add to the answered rows; instances that were not explored were certain."""
+        columns = []
+        for instances, marks in zip(answers.instances, answers.columns, strict=True):
+            if id(instances) in self.found:
+                flat = self.found[id(instances)][1].propensity
+                columns.append(instances.origin.restore(flat, None))
+            else:
+                columns.append(marks.cast(float))
+        return Answers(answers.rows, columns, answers.instances)
+
+    @property
+    def costs(self) -> list[tuple[int, float]]:
+        """Numbers of explored instances, and what exploring is expected to cost on each."""
+        return [(len(instances), one.cost) for instances, one in self.found.values()]
 
 
 def _decided(filled: pl.DataFrame, found: Answers, column: str, only: bool) -> Filled:
@@ -87,9 +121,9 @@ def _fill_all(job: Job, fill: Fill) -> Done:
     inputs = (job.model, job.source)
     errors = check_errors(job.errors, job.output, job.on_error, inputs)
     check_table(job.output, (*inputs, job.key))
-    job.names.check_given()
+    job.check_column()
     opened = open_files(*inputs, outcome=False, key=open_key(job.key))
-    job.names.check_free(opened.table.frame.columns)
+    job.check_free(opened.table.frame.columns)
     filled = fill(opened)
     warn_of_unseen(opened.model, *filled.found.instances)
     if errors is not None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from outrule.cli.work.files import identifiers, open_files, open_key, places_in
+from outrule.cli.work.files import open_files, open_key, open_rows, places_in
 from outrule.cli.work.judging import open_certificate
-from outrule.data.instances import Instances
-from outrule.data.table_files import open_table
 from outrule.errors import DataError
 from outrule.model.codec import check_item_names, fingerprint
 from outrule.model.fitting import check_training
-from outrule.model.model import Model
 from outrule.model.spec import Spec
 from outrule.model.value import Value
 from outrule.proof.statement import Certificate, CertificateError
@@ -45,7 +42,7 @@ def described(spec: Spec) -> list[str]:
 
 def check_rows(spec: Spec, table: str) -> str:
     """Let every rule decide every instance of a table, and say how many they are."""
-    read = open_table(table, identifiers(spec.columns))
+    read = open_rows(table, spec.columns)
     with places_in(read):
         instances = spec.instances(read.frame)
         check_item_names(instances.item_names or ())
@@ -69,18 +66,14 @@ def difference(
     opened = open_files(model, *tables, outcome=True, key=secret)
     with places_in(opened.table):
         instances = opened.instances()
-    return found, _fault(found, opened.model, instances)
-
-
-def _fault(certificate: Certificate, model: Model, instances: Instances) -> str | None:
-    if certificate.model != fingerprint(model, certificate.library):
+    if found.model != fingerprint(opened.model, found.library):
         raise DataError("the certificate was made for another model: pass that model.")
-    if certificate.data != instances.fingerprint:
+    if found.data != instances.fingerprint:
         raise DataError(
             "the certificate was made on other data: pass the same tables, in the same order."
         )
     try:
-        verify(certificate, model, instances)
+        verify(found, opened.model, instances)
     except CertificateError as error:
-        return str(error)
-    return None
+        return found, str(error)
+    return found, None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outrule.cli.work.judging import values_table
+from outrule.cli.work.judging import answer_of, values_table
 from outrule.demos import real
 from outrule.estimators.calibrator import DecisionCalibrator
-from outrule.proof.answer import Answer
 from outrule.proof.confidence import Estimate
 from outrule.proof.statement import Certificate
-from outrule.rules.descriptions import full_name
 from outrule.words import count
 
 
@@ -18,10 +16,8 @@ def shown(
     calibrator: DecisionCalibrator, certificate: Certificate, paper: Estimate | None = None
 ) -> str:
     """The values, predicted vs realised, how far the fit came, and the verdict."""
-    names = {rule.name: full_name(rule) for rule in calibrator.model_.rules}
-    answer = Answer(certificate, names)
+    answer, members = answer_of(calibrator.model_, certificate), calibrator.model_.members
     before, after = certificate.promise_before, certificate.promise_after
-    members = calibrator.model_.members
     n_trees = sum(len(one.trees.values) for one in members if one.trees is not None)
     n_curves = sum(len(one.patches) for one in members)
     return (

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from outrule.cli.talking import in_our_words
-from outrule.cli.work.files import identifiers, name_places
+from outrule.cli.work.files import name_places, open_rows
 from outrule.data.instances import Instances
-from outrule.data.table_files import TableFile, open_table
+from outrule.data.table_files import TableFile
 from outrule.diagnosis.columns import examine_columns
 from outrule.diagnosis.decisions import Decided, examine_decisions
-from outrule.diagnosis.findings import Finding, Severity, error_of
+from outrule.diagnosis.findings import Finding, Severity, error_of, warning
 from outrule.diagnosis.proving import Provable, examine_proof
 from outrule.errors import ArgumentError, DataError
 from outrule.model.codec import check_item_names
@@ -36,18 +36,17 @@ class Examined(NamedTuple):
 def examine(spec: str, table: str) -> Examined:
     """Look at a table as a spec says; the most severe findings come first."""
     file = read_spec(spec)
-    read = open_table(table, identifiers(file.columns))
-    instances, found, provable = _examine(file, read)
-    found = sorted(found, key=lambda one: list(Severity).index(one.severity))
+    read = open_rows(table, file.columns)
+    instances, rows, found = _open(file, read)
+    provable = None
+    if instances is not None:
+        provable, own = _examine(file, instances)
+        found += [_in_file(one, read, rows) for one in own]
+    found.sort(key=lambda one: list(Severity).index(one.severity))
     return Examined(read, instances, found, provable)
 
 
-def _examine(
-    spec: Spec, read: TableFile
-) -> tuple[Instances | None, list[Finding], Provable | None]:
-    instances, rows, found = _open(spec, read)
-    if instances is None:
-        return None, found, None
+def _examine(spec: Spec, instances: Instances) -> tuple[Provable | None, list[Finding]]:
     own: list[Finding] = []
     provable = None
     try:
@@ -58,14 +57,14 @@ def _examine(
             check_training(settings, instances)
         if (words := few_choices(settings.problem, instances)) is not None:
             what, _, remedy = words.partition(". ")
-            own.append(Finding(Severity.WARNING, "choices", what, remedy))
+            own.append(warning("choices", what, remedy))
         decided, faults = Decided.of(settings, instances)
         own += [*faults, *examine_decisions(decided, len(spec.rules))]
         provable, more = examine_proof(decided, spec.epsilon)
         own += more
     except (DataError, ArgumentError) as error:
         own.append(_error("fit", error))
-    return instances, found + [_in_file(one, read, rows) for one in own], provable
+    return provable, own
 
 
 def _open(spec: Spec, read: TableFile) -> tuple[Instances | None, Any, list[Finding]]:
@@ -89,9 +88,8 @@ def _open(spec: Spec, read: TableFile) -> tuple[Instances | None, Any, list[Find
                 outcome = False
                 continue
             names = frame[spec.columns.instance].alias("")
-            kept = ~names.is_in(names.gather(bad).drop_nulls().implode()).fill_null(True)
-            mask = kept.to_numpy() & ~np.isin(np.arange(len(rows)), bad)
-            rows = rows[mask & names.is_not_null().to_numpy()]
+            left_out = names.is_in(names.gather(bad).drop_nulls().implode()).fill_null(True)
+            rows = rows[~left_out.to_numpy()]
             if not len(rows):
                 return None, rows, found
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -27,7 +28,7 @@ from outrule.data.table_files import (
 )
 from outrule.data.tables import without
 from outrule.errors import DataError
-from outrule.files import STANDARD, is_address, is_special
+from outrule.files import STANDARD, is_address, is_folder, is_special
 from outrule.model.codec import FunctionNeededError, load_model
 from outrule.model.documents import read_key
 from outrule.model.model import Model, unseen_words
@@ -37,9 +38,9 @@ from outrule.types import Integers
 PROPENSITY = "propensity"  # the column that `outrule decide --explore` adds
 
 
-def check_table(output: str, inputs: Sequence[str | None]) -> None:
+def check_table(output: str, inputs: Sequence[str | None], option: str = "-o") -> None:
     """Raise an error for a table that cannot be written, or whose format is not known."""
-    check_output(output, inputs, is_table=True)
+    check_output(output, inputs, is_table=True, option=option)
     if output != STANDARD and not is_special(output) and not is_address(output):
         table_kind(output)
 
@@ -94,18 +95,21 @@ def open_files(path: str, *tables: str, outcome: bool, key: bytes | None = None)
 
 def open_tables(model: Model, *tables: str, outcome: bool) -> Opened:
     """The same for a model that is open already."""
-    names = model.columns
-    assert names is not None
-    read = _open_tables(tables, names)
+    names = columns_of(model)
+    read = stack([open_rows(path, names) for path in tables], names.instance)
     kept = read.frame
     if outcome:
         names = with_propensity(names, kept)
-    if not outcome:  # it is not needed to decide, and no rule may see it
+    else:  # it is not needed to decide, and no rule may see it
         kept = without(kept, *names.hidden)
         names = replace(names.before_decision(), weight=None, cluster=None)
-    if names.item in kept.columns:
-        kept = _items_as_trained(kept, names.item, model)
-    return Opened(model, read, names, kept)
+    return Opened(model, read, names, _items_as_trained(kept, names.item, model))
+
+
+def columns_of(model: Model) -> ColumnNames:
+    """The columns of a model that ``open_model`` has opened."""
+    assert model.columns is not None
+    return model.columns
 
 
 def with_propensity(names: ColumnNames, frame: pl.DataFrame) -> ColumnNames:
@@ -144,9 +148,12 @@ def has_nulls(column: pl.Series) -> bool:
     return bool((column.explode() if is_nested(column) else column).null_count())
 
 
-def identifiers(names: ColumnNames) -> list[str]:
-    """The columns whose fields are names, and not numbers to calculate with."""
-    return [name for name in (names.instance, names.item, names.cluster) if name is not None]
+def open_rows(path: str, names: ColumnNames) -> TableFile:
+    """A table that knows its lines; names in text files are not read as numbers."""
+    if is_folder(path) and not is_address(path):
+        raise DataError(f"{path} is a folder: this command needs one table. Name a file.")
+    identifiers = (names.instance, names.item, names.cluster)
+    return open_table(path, [name for name in identifiers if name is not None])
 
 
 def name_places(table: TableFile, words: str, rows: Integers | None = None) -> str:
@@ -174,20 +181,18 @@ def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
 
 def warn_of_unseen(model: Model, *some: Instances) -> None:
     """One warning about the items that training did not have."""
-    found = dict.fromkeys(item for one in some for item in model.unseen_items(one))
-    if found:
-        say(f"Warning: {printable(unseen_words(list(found)))}", err=True)
+    warn_of_items([item for one in some for item in model.unseen_items(one)])
 
 
-def _open_tables(paths: Sequence[str], names: ColumnNames) -> TableFile:
-    """Tables with the same columns and different instances, one below the other."""
-    return stack([open_table(path, identifiers(names)) for path in paths], names.instance)
+def warn_of_items(unseen: Iterable[Any]) -> None:
+    """The same for items, of which each is named once."""
+    if found := list(dict.fromkeys(unseen)):
+        say(f"Warning: {printable(unseen_words(found))}", err=True)
 
 
 def read_as_trained(model: Model, frame: pl.DataFrame, names: ColumnNames) -> Instances:
     """The instances of a table, whose columns have these names."""
-    if names.item in frame.columns:
-        frame = _items_as_trained(frame, names.item, model)
+    frame = _items_as_trained(frame, names.item, model)
     instances = Instances.from_table(frame, **asdict(names), value_range=model.value_range)
     return model.instances(instances)
 
@@ -209,8 +214,10 @@ def open_model(path: str, key: bytes | None = None) -> Model:
     return model
 
 
-def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFrame:
+def _items_as_trained(frame: pl.DataFrame, name: str | None, model: Model) -> pl.DataFrame:
     """Items of the type that the model knows: text files do not say whether 7 is a number."""
+    if name is None or name not in frame.columns:
+        return frame
     known: list[object] = [item for item in model.isotonic.curves if item is not POOLED]
     for rule in model.rules:
         if isinstance(rule, Multiplier) and isinstance(rule.vector, dict):
@@ -226,22 +233,22 @@ def _items_as_trained(frame: pl.DataFrame, name: str, model: Model) -> pl.DataFr
     if known and is_text != trained_text and column.null_count() < len(column):
         number = isinstance(known[0], int | float)
         words = "text" if trained_text else "numbers" if number else f"{type(known[0]).__name__}s"
-        raise DataError(
-            f"the item column {name!r} holds {dtype}, but held {words} when the model was "
-            "fitted, so that no item would be recognised. Write the items as in training."
-        )
+        raise _unlike_training(name, dtype, words)
     return frame
 
 
 def check_item_type(model: Model, path: Place) -> None:
     """Raise for a Parquet file whose items are of another type than in training."""
-    names = model.columns
-    assert names is not None
-    if names.item is None or names.item not in parquet_schema(path):
+    name = columns_of(model).item
+    if name is None or name not in parquet_schema(path):
         return
-    items = read_columns(path, [names.item]).head(1)
-    if items.height and _items_as_trained(items, names.item, model).schema != items.schema:
-        raise DataError(
-            f"the item column {names.item!r} holds {items.dtypes[0]}, but held text when the model "
-            "was fitted, so that no item would be recognised. Write the items as in training."
-        )
+    items = read_columns(path, [name]).head(1)
+    if items.height and _items_as_trained(items, name, model).schema != items.schema:
+        raise _unlike_training(name, items.dtypes[0], "text")
+
+
+def _unlike_training(name: str, dtype: pl.DataType, trained: str) -> DataError:
+    return DataError(
+        f"the item column {name!r} holds {dtype}, but held {trained} when the model was fitted, so "
+        "that no item would be recognised. Write the items as in training."
+    )

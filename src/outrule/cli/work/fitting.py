@@ -8,9 +8,8 @@ from typing import Any
 from outrule import metrics
 from outrule.cli.options import check_output
 from outrule.cli.talking import drawn, printable
-from outrule.cli.work.files import identifiers, places_in
+from outrule.cli.work.files import open_rows, places_in
 from outrule.data.instances import Instances
-from outrule.data.table_files import open_table
 from outrule.model.codec import check_item_names
 from outrule.model.distributed import check_cluster, connect
 from outrule.model.fitting import fit_model
@@ -24,15 +23,15 @@ from outrule.rules.descriptions import full_name
 from outrule.words import Figures, count
 
 ESTIMATED = (
-    "These values are estimated from the log that the model was fitted on, so that the calibrated "
-    "one looks better than it is. A certificate on later data says what it is worth."
+    "These values are estimated from the log that the model was fitted on, so the calibrated one "
+    "looks better than it is. A certificate on later data says what it is worth."
 )
 
 
 def fit_table(table: str, spec: str, epsilon: float | None) -> tuple[Model, Instances]:
     """A model, and the data it was fitted on."""
     file = read_spec(spec)
-    read = open_table(table, identifiers(file.columns))
+    read = open_rows(table, file.columns)
     with places_in(read):
         instances = file.instances(read.frame)
         check_item_names(instances.item_names or ())

@@ -14,8 +14,16 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from outrule.cli.options import OnError, check_output
-from outrule.cli.talking import printable, say
-from outrule.cli.work.files import Opened, open_key, open_model, open_tables
+from outrule.cli.talking import say
+from outrule.cli.work.files import (
+    PROPENSITY,
+    Opened,
+    columns_of,
+    open_key,
+    open_model,
+    open_tables,
+    warn_of_items,
+)
 from outrule.cli.work.screening import Answers, write_errors
 from outrule.data.addresses import Address, Place, list_addresses, place_of
 from outrule.data.nesting import is_nested
@@ -32,7 +40,7 @@ from outrule.data.table_files import parquet_notes, write_table
 from outrule.errors import DataError
 from outrule.files import STANDARD, follow_links, is_address, is_utf8
 from outrule.model.codec import fingerprint
-from outrule.model.model import Model, unseen_words
+from outrule.model.model import Model
 
 MADE_FROM, COUNTS = "outrule", "outrule.counts"  # of the notes in a Parquet file
 
@@ -73,51 +81,46 @@ class Job(NamedTuple):
     model: str
     source: str
     output: str
-    names: Names
+    columns: tuple[str, ...]  # to add; the first has the name of --column
+    overwrite: bool
     how: dict[str, Any]  # what the answers depend on besides the model and the table
     on_error: OnError
     errors: str | None
     key: str | None
 
-
-class Names(NamedTuple):
-    """The columns to add."""
-
-    columns: tuple[str, ...]
-    overwrite: bool
-
-    def check_given(self) -> None:
-        if not self.columns[0]:
+    def check_column(self) -> None:
+        own, *others = self.columns
+        if not own:
             raise DataError("--column is empty: give the column a name.")
-        if not is_utf8(self.columns[0]):
+        if not is_utf8(own):
             raise DataError("--column is not UTF-8: give the column another name.")
+        if own in others:
+            raise DataError(f"--explore adds a column {own!r}: choose another name for --column.")
 
     def check_free(self, known: Sequence[str]) -> None:
         """Raise for a column that the table has already."""
-        own, *others = self.columns
-        if own in known and not self.overwrite:
-            words = "choose another with --column, or use --overwrite"
-            raise DataError(f"the table already has a column {own!r}: {words}.")
-        for name in others:
-            if name in known and not self.overwrite:
+        for name in () if self.overwrite else self.columns:
+            if name in known:
+                own = name == self.columns[0]
+                words = "choose another with --column" if own else "drop it"
                 raise DataError(
-                    f"the table already has a column {name!r}: drop it, or use --overwrite."
+                    f"the table already has a column {name!r}: {words}, or use --overwrite."
                 )
 
 
 def fill_folder(job: Job, fill: Fill) -> Done:
     """Fill every file of a folder that is not done, after all of them were looked at."""
     if job.errors is not None:
-        words = "it is written beside every output that has any, as NAME.errors.csv"
+        words = "they are listed beside every output that has any, as NAME.errors.csv"
         raise DataError(f"--errors is not supported for a folder: {words}.")
-    job.names.check_given()
+    job.check_column()
     files, fitted = find_files(job.source), open_model(job.model, open_key(job.key))
-    assert fitted.columns is not None
     _check_target(files, job.source, job.output)
     columns = check_schemas(files)
-    job.names.check_free(list(columns))
-    if fitted.columns.instance in columns:  # else the first file says what is missing
-        count_instances(files, fitted.columns.instance)
+    job.check_free(list(columns))
+    instance = columns_of(fitted).instance
+    if instance in columns:  # else the first file says what is missing
+        count_instances(files, instance)
     label = {"model": fingerprint(fitted), "on_error": job.on_error.value, **job.how}
     total, kept, unseen = Done(0, 0, 0), 0, dict[Any, None]()
     for number, file in enumerate(files):
@@ -128,8 +131,7 @@ def fill_folder(job: Job, fill: Fill) -> Done:
         total = total.plus(done)
         if new is not None:
             say(f"{number + 1} of {n_files(files)}: {target}", err=True)
-    if unseen:
-        say(f"Warning: {printable(unseen_words(list(unseen)))}", err=True)
+    warn_of_items(unseen)
     before = f" ({kept:,} of them done before)" if kept else ""
     return total._replace(files=n_files(files) + before)
 
@@ -178,7 +180,7 @@ def _empty(opened: Opened, label: dict[str, Any]) -> Filled:
     """A partition without rows stays one, with the columns that the others get."""
     names = {label["column"]: pl.Float64 if label["command"] == "predict" else pl.Boolean}
     if "explore" in label:
-        names["propensity"] = pl.Float64
+        names[PROPENSITY] = pl.Float64
     prediction = opened.names.prediction
     nested = prediction in opened.frame.columns and is_nested(opened.frame[prediction])
     added = [pl.Series(n, [], pl.List(dtype) if nested else dtype) for n, dtype in names.items()]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from outrule.cli.talking import drawn, printable, say
 from outrule.cli.work.files import (
     check_item_type,
+    columns_of,
     open_files,
     open_model,
     places_in,
@@ -45,21 +46,35 @@ class Asked(NamedTuple):
         fitted = model.settings.segments
         if self.segments is None and (fitted is None or self.min_share is None):
             if self.min_share is not None:
-                raise DataError("--min-share is for --segments COLUMN: give that too.")
+                raise DataError("--min-share needs --segments COLUMN: add it.")
             return None
-        by: list[str | tuple[str, ...]] = [*(fitted.by if fitted and not self.segments else ())]
+        by: list[Any] = list(fitted.by if fitted and not self.segments else ())
         for name in self.segments or ():
             by.append(name if name in columns else tuple(name.split("+")))
+        more: dict[str, Any] = {} if self.min_share is None else {"min_share": self.min_share}
         try:
-            given: Any = tuple(by)
-            if self.min_share is None:
-                return Segments(given)
-            return Segments(given, self.min_share)
+            return Segments(tuple(by), **more)
         except ArgumentError:
             if self.min_share is not None and not 0 < self.min_share <= 1:
                 words = f"--min-share must be a number in (0, 1]. Got {self.min_share:g} instead."
                 raise DataError(words) from None
             raise DataError("--segments names a column twice, or none.") from None
+
+    def certify(
+        self,
+        model: Model,
+        data: Instances | Partitions,
+        columns: Sequence[str],
+        previous: Certificate | None,
+    ) -> Certificate:
+        return certificate.certify(
+            model,
+            data,
+            confidence=self.confidence,
+            max_weight=self.max_weight,
+            previous=previous,
+            segments=self.segments_in(columns, model),
+        )
 
 
 def certify_tables(
@@ -75,14 +90,7 @@ def certify_tables(
     fitted = opened.model
     with places_in(opened.table):
         instances = opened.instances()
-        found = certificate.certify(
-            fitted,
-            instances,
-            confidence=asked.confidence,
-            max_weight=asked.max_weight,
-            previous=earlier,
-            segments=asked.segments_in(opened.frame.columns, fitted),
-        )
+        found = asked.certify(fitted, instances, opened.frame.columns, earlier)
     if (words := few_choices(fitted.problem, instances)) is not None:
         say(f"Warning: {words}", err=True)
     warn_of_unseen(fitted, instances)
@@ -100,26 +108,19 @@ def certify_folder(
     """The same for a folder of Parquet files, which need not fit into memory."""
     earlier = None if previous is None else open_certificate(previous, key)
     fitted = open_model(model, key)
-    assert fitted.columns is not None
+    columns = columns_of(fitted)
     source = tables[0] if len(tables) == 1 else _all_files(tables)
     about: dict[str, Any] = {"value_range": fitted.value_range, "scratch": scratch}
-    data = Partitions(source, **asdict(fitted.columns), **about)
-    names = with_propensity_in(fitted.columns, [file.path for file in data.files])
-    if names != fitted.columns:
+    data = Partitions(source, **asdict(columns), **about)
+    names = with_propensity_in(columns, [file.path for file in data.files])
+    if names != columns:
         data = Partitions(source, **asdict(names), **about)
     first = data.files[0]
     with naming(first):
         check_item_type(fitted, first.path)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        found = certificate.certify(
-            fitted,
-            data,
-            confidence=asked.confidence,
-            max_weight=asked.max_weight,
-            previous=earlier,
-            segments=asked.segments_in(list(parquet_schema(first.path)), fitted),
-        )
+        found = asked.certify(fitted, data, list(parquet_schema(first.path)), earlier)
     for one in said:
         say(f"Warning: {printable(str(one.message))}", err=True)
     return fitted, found

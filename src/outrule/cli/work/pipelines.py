@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from outrule.proof.answer import Answer, Line
+from outrule.proof.answer import Answer
 from outrule.words import harmless
 
 MARKUP = re.compile(r"([\\`*_\[\]|~#]|:(?=//)|(?<=www)\.)")
@@ -31,7 +31,7 @@ def junit(answer: Answer, model: str) -> str:
     for (kind, verdict), line in zip(found.verdicts.items(), answer.against, strict=True):
         given = {"classname": f"outrule.{harmless(model)}", "name": f"at least as good as {kind}"}
         case = SubElement(suite, "testcase", given)
-        words = harmless(_sentence(line))
+        words = harmless(f"{line.verdict} against {line.rival}: {line.words}")
         if verdict == "fail":
             SubElement(case, "failure", {"message": words, "type": verdict})
         elif verdict == "inconclusive":
@@ -40,10 +40,6 @@ def junit(answer: Answer, model: str) -> str:
     SubElement(suite, "system-out").text = harmless(answer.text, "\n")
     indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
-
-
-def _sentence(line: Line) -> str:
-    return f"{line.verdict} against {line.rival}: {line.words}"
 
 
 def markdown(answer: Answer, values: Iterable[tuple[str, str, str]], title: str) -> str:

@@ -21,7 +21,7 @@ from outrule.types import Integers
 from outrule.words import count
 
 Work = Callable[[Instances], NDArray[Any]]
-GO_ON = "To go on without such instances: --on-error original, or --on-error skip."
+GO_ON = "To continue despite such instances, use --on-error original or --on-error skip."
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -47,14 +47,14 @@ def check_errors(errors: str | None, output: str, on_error: OnError, inputs: Any
     """Where the list of errors goes, if there can be one."""
     if on_error is OnError.STOP:
         if errors is not None:
-            raise DataError("--errors is for --on-error original or skip.")
+            raise DataError("--errors needs --on-error original or skip.")
         return None
     if errors is None and output == STANDARD:
         raise DataError("say with --errors FILE where to list the rows with errors.")
     errors = errors or f"{output}.errors.csv"
-    check_table(errors, (*inputs, output))
     if errors == output:
         raise DataError("--errors and -o name the same file.")
+    check_table(errors, (*inputs, output), "--errors")
     return errors
 
 
@@ -126,11 +126,10 @@ def write_errors(found: Answers, opened: Opened, path: str) -> None:
     )
     group = opened.groups()
     decided, skipped = (len(set(group[rows[which]].tolist())) for which in (answered, ~answered))
-    say(
-        f"{count(decided + skipped, 'instance')} with errors: {decided:,} answered by the original "
-        f"predictions, {skipped:,} left out; see {path}",
-        err=True,
-    )
+    words = f"{count(decided + skipped, 'instance')} with errors"
+    if len(rows):
+        words += f": {decided:,} answered by the original predictions, {skipped:,} left out"
+    say(f"{words}; see {path}", err=True)
 
 
 def _cell(text: str | None) -> str | None:
