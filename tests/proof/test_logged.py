@@ -139,7 +139,7 @@ def test_a_certificate_on_a_log_says_what_it_is_and_verifies(calibrator):
     page = outrule.report(outrule.summarise(calibrator, log, found))
     assert f"worth about {found.effective_n:,.0f} instances" in page
     assert f"the heaviest has {100 * found.largest_weight:.2g} % of the weight" in page
-    assert "no compared item that the log could never show" in page
+    assert "the log could have shown every item compared" in page
     assert "worth about" not in outrule.report(outrule.summarise(calibrator, full, known))
 
 
@@ -320,7 +320,7 @@ def test_unknown_propensities_of_what_was_not_chosen_are_enough(calibrator):
 def test_estimated_propensities_are_said_to_be_a_condition(calibrator):
     log, _ = draw(4_000, 7)
     found = outrule.certify(calibrator, replace(log, propensity_estimated=True))
-    assert "if these propensities are right" in str(found)
+    assert "if the propensities are right" in str(found)
     outrule.verify(found, calibrator, replace(log, propensity_estimated=True))
 
 

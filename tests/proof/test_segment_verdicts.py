@@ -203,7 +203,7 @@ def test_what_a_segment_needs_is_counted_in_all_observations():
     assert (a.verdict, b.verdict, b.together) == ("inconclusive", "pass", True)
     assert certificate.needed == 2 * a.needed > 1_000
     assert "in the segment 'kind = a', minus at most 0.1" in certificate.sentence
-    assert "1 of the 2 segments pass all at once (Holm)" in str(certificate)
+    assert "1 of the 2 segments pass simultaneously (Holm)" in str(certificate)
     verify(certificate, found, data)
 
 

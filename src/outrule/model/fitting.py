@@ -80,7 +80,7 @@ def run_loop(
 ) -> Model:
     """The model after all rounds."""
     blank = _tolerate(blank, source)
-    boosted = boost(source, tests, _plan_of(blank), generator, validation)
+    boosted = boost(source, tests, plan_of(blank), generator, validation)
     return replace(
         blank,
         patches=tuple(boosted.patches),
@@ -122,7 +122,7 @@ def _one_round(model: Model, settings: Settings, instances: Instances, ready: Re
         random_state=settings.random_state,
     )
     source = _fresh(model, ready)
-    plan = replace(_plan_of(replace(model, settings=kept)), max_rounds=1)
+    plan = replace(plan_of(replace(model, settings=kept)), max_rounds=1)
     generator = kept.generator
     boosted = boost(source, model.tests, plan, generator, None, model.patches)
     number = len(model.history)
@@ -258,7 +258,7 @@ def _choose_kappa(instances: Instances, start: Floats) -> float | None:
     return min(float(np.quantile(ratios, KAPPA_QUANTILE)), MOST_KAPPA)
 
 
-def _plan_of(model: Model) -> LoopSettings:
+def plan_of(model: Model) -> LoopSettings:
     settings, found = model.settings, model.segmentation
     names = () if found is None else tuple(segment.name for segment in found.segments)
     return LoopSettings(

@@ -61,8 +61,8 @@ class Advice:
         if size is None or size >= LEAST_EFFECTIVE:
             return None
         return (
-            f"The observed outcomes are worth only about {size:.0f} {plural(unit)}: few "
-            "choices of the log were those that are judged here. Explore more."
+            f"The observed outcomes are worth only about {size:.0f} {plural(unit)}: few of the "
+            "logged choices are the decisions judged here. Explore more."
         )
 
     @property
@@ -118,12 +118,12 @@ class Advice:
             limit = self.answer.amount(self._stake[0], 2)
             return (
                 f"before you deploy, fit with an epsilon below {limit}, and certify on data that "
-                "were not looked at."
+                "nobody has looked at yet."
             )
         if self.better_rule is not None:
             return (
                 "keep that rule, or fit again on more data or with a smaller epsilon, and certify "
-                "on data that were not looked at."
+                "on data that nobody has looked at yet."
             )
         return f"deploy {OURS}, and certify it again on later data."
 
@@ -132,7 +132,7 @@ class Advice:
         verdicts = self.answer.certificate.verdicts
         if [name for name, verdict in verdicts.items() if verdict == "fail"] == ["segments"]:
             return (
-                f"use it outside of {self.answer.named('fail')} at most, or fit again with "
+                f"use it only outside {self.answer.named('fail')}, or fit again with "
                 "segments, and certify that."
             )
         return (
@@ -154,8 +154,7 @@ class Advice:
             if found.more > FAR * found.n_observations:
                 words = f"these data are far from deciding it; {words}"
             return f"{words}, or {accept}" if helps else words
-        words = f"collect more {plural(found.unit)}; how many would decide it "
-        words += "cannot be said from these"
+        words = f"collect more {plural(found.unit)}; these cannot say how many would decide it"
         return f"{words}. To pass on these, {accept}" if helps else words
 
     @property

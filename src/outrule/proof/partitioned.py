@@ -178,7 +178,7 @@ def _looks_before(
     n, ends = previous.n_instances, found.counts.cumsum().tolist()
     if found.n > n and n not in ends:
         raise DataError(
-            f"the {n:,} instances of the earlier certificate are not whole files of these: give "
+            f"the {n:,} instances of the earlier certificate end in the middle of a file: give "
             "the files of the earlier data first, and then others with the new data."
         )
     before = found

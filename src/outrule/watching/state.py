@@ -181,11 +181,13 @@ def _is_valid(claim: ClaimState, file: State) -> bool:
 
 def _ascends(history: Sequence[Row]) -> bool:
     try:
+        if any(as_key(row.batch) != row.batch for row in history):
+            return False
         for before, after in pairwise(history):
             check_ascends(after.batch, before.batch)
-        return all(as_key(row.batch) == row.batch for row in history)
     except DataError:
         return False
+    return True
 
 
 def _are_valid(alarms: Sequence[Alarm], file: State) -> bool:
