@@ -37,15 +37,7 @@ from outrule.model.fitting import (
     start_from,
 )
 from outrule.model.model import Model
-from outrule.model.recipes import (
-    PER_INSTANCE,
-    PER_ROW,
-    Common,
-    Extent,
-    Extents,
-    Recipe,
-    recipes_of,
-)
+from outrule.model.recipes import PER_INSTANCE, PER_ROW, Common, Extent, Extents, Recipe, recipes_of
 from outrule.model.settings import OWNER, Settings
 from outrule.model.surveying import Survey, survey
 

@@ -327,11 +327,8 @@ class Answer:
     @property
     def text(self) -> str:
         """All of it, for a terminal."""
-        found, near, write = (
-            self.certificate,
-            self.certificate.approximate["gap"],
-            self._gap_figures,
-        )
+        found, write = self.certificate, self._gap_figures
+        near = found.approximate["gap"]
         least = f"at least {write.down(found.gap_lower, '+')}"
         if found.if_declared is not None:
             least += f" if no {found.unit} can weigh more than {found.heaviest:g}"

@@ -18,18 +18,13 @@ from outrule.proof.judging import Judge, Versus
 from outrule.proof.logged import sizes_of, support_of
 from outrule.proof.novelty import Facts, find_groups, notes_of
 from outrule.proof.numbers import Numbers
-from outrule.proof.segment_verdicts import (
-    needed,
-    on_the_whole,
-    said,
-    segment_judges,
-    segment_results,
-)
+from outrule.proof.segment_verdicts import needed, on_the_whole, segment_judges, segment_results
 from outrule.proof.statement import (
     FORMAT,
     Certificate,
     Look,
     Promise,
+    SegmentedBy,
     ViolationResult,
     weakest,
 )
@@ -183,8 +178,13 @@ class Evaluation:
             model=fingerprint(model),
             library=outrule.__version__,
             format=FORMAT,
-            segmented=said(self.found),
+            segmented=self.segmented,
         )
+
+    @property
+    def segmented(self) -> SegmentedBy | None:
+        found = self.found
+        return None if found is None else SegmentedBy(**vars(found.by), note=found.note)
 
     def conclusion(self, every: list[Versus], inside: list[list[Versus]]) -> dict[str, Any]:
         """The verdicts, the rivals they hang on, and what would decide an open one."""
