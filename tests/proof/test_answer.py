@@ -69,7 +69,7 @@ def test_the_words_of_a_certificate(certificate):
         "as good as each of the 2 rules, the plain optimiser on the original predictions and "
         "isotonic regression, minus at most 0.1.\n"
     )
-    assert "\n  pass against plain optimiser, original predictions: about equal, at worst" in words
+    assert "\n  pass against plain optimiser, original predictions: about equal, possibly" in words
     assert "which is within the margin\n" in words
     assert f"on 100 instances; closest rival: {certificate.closest_rival}" in words
     assert "margin 0.1 (17 % of the best rule's value)" in words
@@ -167,8 +167,8 @@ def test_a_margin_above_what_is_at_stake_is_warned_of(certificate, best, gain, w
     assert "0.05. With this margin a pass means little." in found.warning
     assert found.warning in str(found)
     assert found.next_step == (
-        "Next: before you deploy, fit with an epsilon below 0.05, and certify on data that were "
-        "not looked at."
+        "Next: before you deploy, fit with an epsilon below 0.05, and certify on data that "
+        "nobody has looked at yet."
     )
     assert Answer(found).question == "Deploy? Only if the margin is acceptable"
     nothing = replace(found, improvement=Estimate(0.0, -0.1, 0.1)).next_step

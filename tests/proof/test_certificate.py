@@ -539,6 +539,12 @@ def test_a_name_that_stands_twice_is_refused(certificate):
         Certificate.from_json(reseal(text))
 
 
+def test_a_certificate_that_contradicts_itself_can_be_shown(certificate):
+    claim = json.loads(certificate.to_json())
+    claim["verdict"], claim["verdicts"] = "fail", dict.fromkeys(claim["verdicts"], "pass")
+    assert Certificate.from_json(reseal(claim)).next_step.startswith("Next: keep ")
+
+
 def test_damaged_text_gives_a_data_error_and_nothing_else(certificate):
     text = certificate.to_json()
     generator = np.random.default_rng(0)

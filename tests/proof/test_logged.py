@@ -143,6 +143,13 @@ def test_a_certificate_on_a_log_says_what_it_is_and_verifies(calibrator):
     assert "worth about" not in outrule.report(outrule.summarise(calibrator, full, known))
 
 
+def test_a_log_must_say_what_it_could_never_show(calibrator):
+    claim = json.loads(outrule.certify(calibrator, draw(1_000, 7)[0]).to_json())
+    claim["unsupported"] = None
+    with pytest.raises(DataError, match="unsupported: out of range"):
+        outrule.Certificate.from_json(reseal(claim))
+
+
 def test_segments_of_a_log_have_bounds_of_their_own_and_verify(calibrator):
     context = np.random.default_rng(9).integers(N_CONTEXTS, size=4_000)  # as draw has it
     log, full = draw(4_000, 9, columns={"night": context % 2})

@@ -56,6 +56,13 @@ def test_a_pass_on_the_whole_hides_a_segment_that_fails(calibrator, held_out, ju
     assert "'always 0' is better than the plain optimiser on the calibrated" in str(judged)
 
 
+def test_segments_without_a_verdict_are_refused(judged):
+    claim = json.loads(judged.to_json())
+    del claim["verdicts"]["segments"]
+    with pytest.raises(DataError, match="segments: out of range"):
+        Certificate.from_json(reseal(claim))
+
+
 def test_bounds_and_verdicts_of_the_whole_are_those_without_segments(calibrator, held_out, judged):
     whole = certify(calibrator, held_out)
     assert judged.gap_lower == whole.gap_lower

@@ -205,7 +205,7 @@ class Advice:
         ahead = {rival.name: rival.difference.mean for rival in found.rivals}
         ahead["rules"] = min(rule.difference.mean for rule in found.rules)
         failed = [name for name in ahead if found.verdicts[name] == "fail"]
-        first = min(failed, key=ahead.__getitem__)
+        first = min(failed or ahead, key=ahead.__getitem__)
         if first != "rules":
             return RIVALS[first]
         return "the rules" if self._worst_rule == "some rule" else self._worst_rule

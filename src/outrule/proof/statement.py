@@ -301,6 +301,8 @@ def _claims(found: Certificate) -> dict[str, bool]:
     return {
         "confidence": LEAST_CONFIDENCE <= found.confidence < 1,
         "verdicts": {*found.verdicts} - {"segments"} == {"rules", *RIVALS},
+        "segments": not found.segments or "segments" in found.verdicts,
+        "unsupported": found.effective_n is None or found.unsupported is not None,
         "approximate": {"gap", "improvement"} <= {*found.approximate},
         "rules": len(found.rules) > 0,
         "violations": len(found.violations) > 0,

@@ -298,4 +298,4 @@ def _unit(model: Model, instances: Instances) -> str:
     if instances.cluster is None:
         return "instance"
     word = str(getattr(getattr(instances.origin, "names", None), "cluster", ""))
-    return word if word.isalpha() and word == word.lower() else "cluster"
+    return word if word.isalpha() and word.islower() else "cluster"
