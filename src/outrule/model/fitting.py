@@ -288,14 +288,7 @@ def blank_model(
         columns=column_names(instances),
         has_start=instances.start is not None,
         isotonic=isotonic.fit(instances, layout.per_item.get("frozen")),
-        members=(),
-        patches=(),
-        history=(),
-        status=Status.MAX_ROUNDS,
         rule_values=np.zeros(len(settings.rules)),
-        weight_seen=0.0,
-        fingerprints=(),
-        seen=None,
     )
 
 
