@@ -28,7 +28,7 @@ class Advice:
 
     @property
     def better_rule(self) -> str | None:
-        """A rule that is better by the approximate interval, and worse than the margin allows."""
+        """The rule that is best of all rivals, and better than ours by the approximate interval."""
         found = self.answer.certificate
         best = min(found.rules, key=lambda rule: rule.difference.mean)
         near = found.approximate["gap"]

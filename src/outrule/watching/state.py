@@ -152,7 +152,8 @@ def read_state(text: str, n_rules: int, name: str) -> State:
     begun, counted = bool(file.history), file.first is not None
     claims = {
         "history": len(file.history) == min(file.n_batches, HISTORY) and _ascends(file.history),
-        "run_length": file.run_length >= 2 and file.margin >= 0,
+        "run_length": 2 <= file.run_length < 2**63 and file.margin >= 0,
+        "max_weight": file.max_weight is None or file.max_weight > 0,
         "full": (file.full is not None) == begun and (file.k or 0) >= begun,
         "kappa": file.kappa is None or (file.full is False and 0 <= file.kappa <= MOST_KAPPA),
         "n": counted <= begun and 0 <= file.n <= file.n_observations and counted == (file.n > 0),
