@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 import outrule
@@ -148,6 +149,24 @@ def test_a_log_must_say_what_it_could_never_show(calibrator):
     claim["unsupported"] = None
     with pytest.raises(DataError, match="unsupported: out of range"):
         outrule.Certificate.from_json(reseal(claim))
+
+
+def test_what_a_log_could_never_show_is_said_of_items_without_names():
+    def read(seed):
+        generator = np.random.default_rng(seed)
+        scores = generator.random((300, 3))
+        outcomes = np.full((300, 3), np.nan)
+        outcomes[np.arange(300), generator.integers(1, 3, 300)] = 1.0
+        columns = {"trip": np.repeat(np.arange(300), 3) + 300 * seed, "score": scores.ravel()}
+        frame = pl.DataFrame(columns | {"done": outcomes.ravel(), "q": [0.0, 0.5, 0.5] * 300})
+        roles = {"instance": "trip", "prediction": "score", "outcome": "done", "propensity": "q"}
+        return Instances.from_table(frame.fill_nan(None), **roles)
+
+    rule = outrule.Reweight("reversed", "1 - score")
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [rule]).fit(read(0))
+    found = outrule.certify(calibrator, read(1))
+    assert found.unsupported.items == ()
+    assert "items per instance by which our decisions and those of" in str(found)
 
 
 def test_segments_of_a_log_have_bounds_of_their_own_and_verify(calibrator):

@@ -56,9 +56,17 @@ def test_a_pass_on_the_whole_hides_a_segment_that_fails(calibrator, held_out, ju
     assert "'always 0' is better than the plain optimiser on the calibrated" in str(judged)
 
 
-def test_segments_without_a_verdict_are_refused(judged):
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda claim: claim["verdicts"].pop("segments"),
+        lambda claim: claim["segments"][0].update(value=[]),
+        lambda claim: claim["segments"][0].update(columns=["city", "night"]),
+    ],
+)
+def test_segments_that_cannot_be_shown_are_refused(judged, change):
     claim = json.loads(judged.to_json())
-    del claim["verdicts"]["segments"]
+    change(claim)
     with pytest.raises(DataError, match="segments: out of range"):
         Certificate.from_json(reseal(claim))
 

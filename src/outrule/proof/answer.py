@@ -130,7 +130,9 @@ class Answer:
     def _never_shown(self) -> str:
         found = self.certificate.unsupported
         assert found is not None
-        items = f" (most often {listed([repr(item) for item in found.items])})" * bool(found.items)
+        items = ""
+        if found.items:
+            items = f" (most often {listed([repr(item) for item in found.items])})"
         one = "item" if found.share == 1 else "items"
         return (
             f"the log could never show {found.share:.2g} {one} per {self.instance}{items} by which "
