@@ -272,7 +272,7 @@ def test_a_fitted_classifier_may_know_more_classes_than_the_data():
 def test_an_unknown_label_is_refused_on_new_data():
     X, y = iris()
     one = CalibratedPredictor(logistic(), calibrator(rules=[outrule.Fixed(0)])).fit(X, y)
-    with pytest.raises(outrule.DataError, match="label 'rose' at instance 1 is none of"):
+    with pytest.raises(outrule.DataError, match="label 'rose' at instance 1 is not one of"):
         one.score(X[:2], ["setosa", "rose"])
 
 

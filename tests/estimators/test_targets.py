@@ -117,7 +117,7 @@ def test_a_fitted_classifier_knows_classes_that_the_data_lack():
 
 def test_another_label_is_refused_where_it_stands():
     target = Labels(np.array(["a", "b"]))
-    message = "label 'c' at instance 1 is none of the classes of fit: 'a', 'b'"
+    message = "label 'c' at instance 1 is not one of the classes of fit: 'a', 'b'"
     with pytest.raises(outrule.DataError, match=message):
         target.outcomes(["a", "c"])
 

@@ -66,10 +66,10 @@ def test_the_words_of_a_certificate(certificate):
     assert words.startswith(
         "Deploy? Only if the margin is acceptable\n"
         "pass: with 95 % confidence, the plain optimiser on the calibrated predictions is at least "
-        "as good as every one of the 2 rules, the plain optimiser on the original predictions and "
+        "as good as each of the 2 rules, the plain optimiser on the original predictions and "
         "isotonic regression, minus at most 0.1.\n"
     )
-    assert "\n  pass against plain optimiser, original predictions: about equal, at worst" in words
+    assert "\n  pass against plain optimiser, original predictions: about equal, possibly" in words
     assert "which is within the margin\n" in words
     assert f"on 100 instances; closest rival: {certificate.closest_rival}" in words
     assert "margin 0.1 (17 % of the best rule's value)" in words
@@ -142,7 +142,7 @@ def test_a_rule_that_is_better_by_little_is_shown_with_enough_digits(certificate
     assert "is better by about 0.0005 (0.1 % of its value), and the pass only" in answer.warning
     assert "\ngap -0.00050 (at least -0.00400; approximately -0.00080 to -0.00020)" in answer.text
     equal = replace(found, approximate=near | {"gap": Estimate(-0.0005, -0.0008, 0.0002)})
-    assert Answer(equal).against[0].words.startswith("about equal, at worst worse by 0.01")
+    assert Answer(equal).against[0].words.startswith("about equal, possibly worse by up to 0.01")
 
 
 def test_a_pass_that_needs_no_margin_says_so_and_has_no_warning(certificate):
@@ -167,8 +167,8 @@ def test_a_margin_above_what_is_at_stake_is_warned_of(certificate, best, gain, w
     assert "0.05. With this margin a pass means little." in found.warning
     assert found.warning in str(found)
     assert found.next_step == (
-        "Next: before you deploy, fit with an epsilon below 0.05, and certify on data that were "
-        "not looked at."
+        "Next: before you deploy, fit with an epsilon below 0.05, and certify on data that "
+        "nobody has looked at yet."
     )
     assert Answer(found).question == "Deploy? Only if the margin is acceptable"
     nothing = replace(found, improvement=Estimate(0.0, -0.1, 0.1)).next_step
@@ -190,7 +190,7 @@ def test_too_little_data_says_what_would_decide(certificate):
         "Next: these data are far from deciding it; about 12,000 more days would decide it."
     )
     unknown = replace(found, needed=None).next_step
-    assert unknown.startswith("Next: collect more days; how many would decide it cannot be said")
+    assert unknown.startswith("Next: collect more days; these cannot say how many would decide it")
     assert unknown.endswith("To pass on these, accept a margin of 0.13.")
 
 
@@ -219,7 +219,7 @@ def test_no_margin_is_offered_where_plain_or_isotonic_is_better(certificate):
 def test_only_the_undecided_rivals_are_named(certificate):
     verdicts = {"rules": "inconclusive", "plain": "pass", "isotonic": "inconclusive"}
     found = replace(certificate, verdict="inconclusive", verdicts=verdicts)
-    assert "every one of the 2 rules and isotonic regression, minus at most 0.1." in found.sentence
+    assert "each of the 2 rules and isotonic regression, minus at most 0.1." in found.sentence
     assert "original" not in found.sentence
 
 
@@ -269,7 +269,7 @@ def test_a_lower_bound_is_never_rounded_in_our_favour(certificate):
     sure = changed(certificate, "pass", 0.0259, 0.0159, 0.0359)
     assert Answer(sure).against[1].words == "better by 0.026, by at least 0.015"
     unsure = changed(certificate, "pass", 0.0, -0.0151, 0.02)
-    assert "at worst worse by 0.016, which is within" in Answer(unsure).against[1].words
+    assert "possibly worse by up to 0.016, which is within" in Answer(unsure).against[1].words
 
 
 def test_a_notebook_shows_the_same_answer(certificate):
@@ -306,5 +306,5 @@ def test_every_value_has_one_label():
 
 def test_a_difference_that_rounds_to_nothing_is_called_about_equal(certificate):
     near = changed(certificate, "pass", -0.0001, -0.02, 0.02)
-    words = "about equal, at worst worse by 0.020, which is within the margin"
+    words = "about equal, possibly worse by up to 0.020, which is within the margin"
     assert Answer(near).against[1].words == words

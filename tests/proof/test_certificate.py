@@ -170,7 +170,7 @@ def test_a_gap_of_exactly_the_margin_can_never_be_settled():
 def test_one_instance_proves_nothing():
     certificate = certify(two_actions(), [[0.6, 0.4]], [[1.0, 0.0]])
     assert (certificate.verdict, certificate.needed) == ("inconclusive", None)
-    assert "cannot be said from these" in str(certificate)
+    assert "these cannot say how many would decide it" in str(certificate)
     assert certificate.rules[0].difference.lower < -0.9
     assert certificate.approximate["improvement"] == (0.0, -1.0, 1.0)  # all that is possible
     assert Certificate.from_json(certificate.to_json()) == certificate
@@ -539,6 +539,12 @@ def test_a_name_that_stands_twice_is_refused(certificate):
         Certificate.from_json(reseal(text))
 
 
+def test_a_certificate_that_contradicts_itself_can_be_shown(certificate):
+    claim = json.loads(certificate.to_json())
+    claim["verdict"], claim["verdicts"] = "fail", dict.fromkeys(claim["verdicts"], "pass")
+    assert Certificate.from_json(reseal(claim)).next_step.startswith("Next: keep ")
+
+
 def test_damaged_text_gives_a_data_error_and_nothing_else(certificate):
     text = certificate.to_json()
     generator = np.random.default_rng(0)
@@ -626,8 +632,11 @@ def test_weights_that_differ_need_a_declared_bound_and_equal_ones_do_not():
     asked = certify(two_actions(), predictions, outcomes, sample_weight=weights)
     assert (asked.verdict, asked.if_declared, asked.needed) == ("inconclusive", "pass", None)
     assert {rule.verdict for rule in asked.rules} == {"inconclusive"}
-    assert "largest possible weight of one is declared" in asked.sentence
-    assert "set max_weight (--max-weight) to the largest possible weight of one" in asked.next_step
+    assert "largest possible weight of an instance is declared" in asked.sentence
+    assert (
+        "set max_weight (--max-weight) to the largest possible weight of an instance"
+        in asked.next_step
+    )
     told = certify(two_actions(), predictions, outcomes, sample_weight=weights, max_weight=2)
     assert (told.verdict, told.if_declared) == ("pass", None)
     assert told.gap_lower == asked.gap_lower

@@ -77,7 +77,7 @@ def test_what_must_be_the_same_is_checked(calibrator):
     changed = outcomes.copy()
     changed[3, 1] = 0.5
     for arguments, settings, words in (
-        ((other, predictions, outcomes), {}, "is of another model"),
+        ((other, predictions, outcomes), {}, "is for another model"),
         ((calibrator, predictions, outcomes), {"confidence": 0.9}, "has confidence 0.95, not 0.9"),
         ((calibrator, predictions, outcomes), {"max_weight": 3.0}, "has max_weight 2. It cannot"),
         ((calibrator, predictions, changed), {}, "first 100 instances are not those of the earl"),

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 import outrule
@@ -139,8 +140,33 @@ def test_a_certificate_on_a_log_says_what_it_is_and_verifies(calibrator):
     page = outrule.report(outrule.summarise(calibrator, log, found))
     assert f"worth about {found.effective_n:,.0f} instances" in page
     assert f"the heaviest has {100 * found.largest_weight:.2g} % of the weight" in page
-    assert "no compared item that the log could never show" in page
+    assert "the log could have shown every item compared" in page
     assert "worth about" not in outrule.report(outrule.summarise(calibrator, full, known))
+
+
+def test_a_log_must_say_what_it_could_never_show(calibrator):
+    claim = json.loads(outrule.certify(calibrator, draw(1_000, 7)[0]).to_json())
+    claim["unsupported"] = None
+    with pytest.raises(DataError, match="unsupported: out of range"):
+        outrule.Certificate.from_json(reseal(claim))
+
+
+def test_what_a_log_could_never_show_is_said_of_items_without_names():
+    def read(seed):
+        generator = np.random.default_rng(seed)
+        scores = generator.random((300, 3))
+        outcomes = np.full((300, 3), np.nan)
+        outcomes[np.arange(300), generator.integers(1, 3, 300)] = 1.0
+        columns = {"trip": np.repeat(np.arange(300), 3) + 300 * seed, "score": scores.ravel()}
+        frame = pl.DataFrame(columns | {"done": outcomes.ravel(), "q": [0.0, 0.5, 0.5] * 300})
+        roles = {"instance": "trip", "prediction": "score", "outcome": "done", "propensity": "q"}
+        return Instances.from_table(frame.fill_nan(None), **roles)
+
+    rule = outrule.Reweight("reversed", "1 - score")
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [rule]).fit(read(0))
+    found = outrule.certify(calibrator, read(1))
+    assert found.unsupported.items == ()
+    assert "items per instance by which our decisions and those of" in str(found)
 
 
 def test_segments_of_a_log_have_bounds_of_their_own_and_verify(calibrator):
@@ -320,7 +346,7 @@ def test_unknown_propensities_of_what_was_not_chosen_are_enough(calibrator):
 def test_estimated_propensities_are_said_to_be_a_condition(calibrator):
     log, _ = draw(4_000, 7)
     found = outrule.certify(calibrator, replace(log, propensity_estimated=True))
-    assert "if these propensities are right" in str(found)
+    assert "if the propensities are right" in str(found)
     outrule.verify(found, calibrator, replace(log, propensity_estimated=True))
 
 

@@ -262,6 +262,14 @@ def test_a_table_is_searched_for_columns_that_are_the_same_within_an_instance():
     assert note.startswith("Column 'customer_id' has 30 different values")
 
 
+def test_a_null_and_the_text_none_are_different_values_of_an_instance():
+    values = [f"customer {row // 2 % 30}" for row in range(200)]
+    frame = trips(100, 1, first=100)
+    given = frame.with_columns(customer_id=pl.Series([None, "None", *values[2:]]))
+    calibrator = fitted_on_table(trips(100, 0))
+    assert certified(calibrator, Instances.from_table(given, **ROLES)) == []
+
+
 def test_a_column_of_few_values_is_no_cluster_by_its_name_alone():
     calibrator = fitted(continuous(120, 0))
     part = np.arange(120) % 3

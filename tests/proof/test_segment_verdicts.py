@@ -56,6 +56,21 @@ def test_a_pass_on_the_whole_hides_a_segment_that_fails(calibrator, held_out, ju
     assert "'always 0' is better than the plain optimiser on the calibrated" in str(judged)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda claim: claim["verdicts"].pop("segments"),
+        lambda claim: claim["segments"][0].update(value=[]),
+        lambda claim: claim["segments"][0].update(columns=["city", "night"]),
+    ],
+)
+def test_segments_that_cannot_be_shown_are_refused(judged, change):
+    claim = json.loads(judged.to_json())
+    change(claim)
+    with pytest.raises(DataError, match="segments: out of range"):
+        Certificate.from_json(reseal(claim))
+
+
 def test_bounds_and_verdicts_of_the_whole_are_those_without_segments(calibrator, held_out, judged):
     whole = certify(calibrator, held_out)
     assert judged.gap_lower == whole.gap_lower
@@ -203,7 +218,7 @@ def test_what_a_segment_needs_is_counted_in_all_observations():
     assert (a.verdict, b.verdict, b.together) == ("inconclusive", "pass", True)
     assert certificate.needed == 2 * a.needed > 1_000
     assert "in the segment 'kind = a', minus at most 0.1" in certificate.sentence
-    assert "1 of the 2 segments pass all at once (Holm)" in str(certificate)
+    assert "1 of the 2 segments pass simultaneously (Holm)" in str(certificate)
     verify(certificate, found, data)
 
 

@@ -467,6 +467,21 @@ def test_changes_are_caught_in_the_units_of_the_values(made, name):
             assert is_caught(changed, calibrator, hold_out), (field, number)
 
 
+@pytest.mark.parametrize(("name", "unit"), [("day", "day"), ("Day", "cluster"), ("日", "cluster")])
+def test_clusters_may_be_named_in_any_script(name, unit):
+    def read(seed):
+        data = table(300, seed)
+        frame = data.origin.frame.rename({"day": name}).with_columns(worth=data.outcome)
+        roles = {"instance": "trip", "item": "action", "prediction": "score", "outcome": "worth"}
+        return Instances.from_table(frame, cluster=name, **roles)
+
+    train, hold_out = read(0), read(1)
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)])
+    certificate = certify(calibrator.fit(train), hold_out, max_weight=7)
+    assert certificate.unit == unit
+    verify(certificate, calibrator, hold_out)
+
+
 def test_a_name_that_stands_twice_is_caught(made):
     calibrator, hold_out, certificate = made("best action")
     text = certificate.to_json().replace('"gap":', '"gap": 0.5, "gap":')

@@ -430,7 +430,12 @@ MISFITS = {
         lambda c: c["history"][0].__setitem__(0, "yesterday"),
         lambda c: c["history"].pop(),
     ],
-    "run_length": [lambda c: c.update(run_length=1), lambda c: c.update(margin=-0.1)],
+    "run_length": [
+        lambda c: c.update(run_length=1),
+        lambda c: c.update(run_length=2**63),
+        lambda c: c.update(margin=-0.1),
+    ],
+    "max_weight": [lambda c: c.update(max_weight=0.0), lambda c: c.update(max_weight=-1.0)],
     "full": [lambda c: c.update(k=None), lambda c: c.update(k=-3)],
     "n": [lambda c: c.update(n=0), lambda c: c.update(n=10**9)],
     "weight": [lambda c: c.update(weight=0.0), lambda c: c.update(weight=-1.0)],

@@ -437,7 +437,7 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     def feature_names_in_(self) -> Any:
         names = self._fitted().feature_names
         if names is None:
-            raise AttributeError("fit has seen no names of columns")
+            raise AttributeError("fit has seen no column names")
         return np.array(names, dtype=object)
 
 

@@ -65,7 +65,7 @@ class Labels(Target):
         for instance, label in enumerate(labels.tolist()):
             if label not in numbers:
                 raise DataError(
-                    f"label {label!r} at instance {instance} is none of the classes of fit: "
+                    f"label {label!r} at instance {instance} is not one of the classes of fit: "
                     f"{', '.join(map(repr, numbers))}."
                 )
             hot[instance, numbers[label]] = 1.0

@@ -26,7 +26,7 @@ from outrule.data.sketch import Seen
 from outrule.errors import DataError
 from outrule.files import write_text
 from outrule.model import value as values
-from outrule.model.documents import damaged, read_document, read_file, seal
+from outrule.model.documents import compact, damaged, read_document, read_file, seal
 from outrule.model.model import Model
 from outrule.model.model_file import (
     FORMAT,
@@ -91,7 +91,7 @@ def to_text(model: Model, key: bytes | None = None) -> str:
     """The model as JSON, with a line for every rule, patch, round and curve, and its digest."""
     content = describe(model)
     _check_sizes(content["patches"], content["history"], content["rules"])
-    parts = (f"{_line(name)}: {_lines(value)}" for name, value in content.items())
+    parts = (f"{compact(name)}: {_lines(value)}" for name, value in content.items())
     return seal("{\n" + ",\n".join(parts) + "\n}\n", key)
 
 
@@ -311,9 +311,5 @@ def _value(value: Any, name: str, functions: Functions) -> Any:
 
 def _lines(value: Any) -> str:
     if isinstance(value, list) and any(isinstance(entry, list | dict) for entry in value):
-        return "[\n " + ",\n ".join(map(_line, value)) + "\n]"
-    return _line(value)
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+        return "[\n " + ",\n ".join(map(compact, value)) + "\n]"
+    return compact(value)

@@ -94,7 +94,7 @@ def check_cluster(client: Any, problem: Problem, rules: Sequence[Rule]) -> None:
             dumps(one)
         except Exception as error:
             raise DataError(
-                f"{name} cannot be sent to workers ({error}): write it as {instead}a function of "
+                f"{name} cannot be sent to workers ({error}): write it as {instead}a function in "
                 "a module."
             ) from None
     for address, found in client.run(versions, on_error="return").items():
@@ -227,13 +227,13 @@ def gather(client: Any, futures: list[Any]) -> list[Any]:
         return list(client.gather(futures))
     except KilledWorker as error:
         raise DataError(
-            f"several workers died at the same work ({error}): give them more memory, or "
+            f"several workers died on the same task ({error}): give them more memory, or "
             "write smaller files and use a smaller sample."
         ) from None
     except CancelledError:
         raise DataError(
-            "the connection to the Dask scheduler is lost. With a checkpoint the next run "
-            "goes on from the last round."
+            "the connection to the Dask scheduler was lost. With a checkpoint the next run "
+            "continues from the last round."
         ) from None
 
 

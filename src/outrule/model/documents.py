@@ -13,7 +13,7 @@ from functools import cache
 from os import PathLike
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from outrule.errors import ArgumentError, DataError
 from outrule.files import read_limited
@@ -33,6 +33,17 @@ class Strict:
     """A dataclass of this kind is read as strictly as the document that holds it."""
 
     __pydantic_config__: ClassVar = STRICT
+
+
+class StrictModel(BaseModel):
+    """The same for a class of pydantic."""
+
+    model_config = STRICT
+
+
+def compact(value: Any) -> str:
+    """JSON on one line."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
 def seal(text: str, key: bytes | None = None) -> str:

@@ -50,7 +50,7 @@ def explore(
     if odds is None:
         drawn, odds = _mixture(model, instances, layout, draws[:, 1], best, over)
     else:
-        weights = _random_weights(instances, random_state, random)
+        weights = _random_weights(instances, draws, random)
         drawn = instances.mark(model.problem.pick_on_threads(weights, layout))
     chosen = np.where(random[instances.instance], drawn, best)
     propensity = (1 - share) * best + share * odds
@@ -72,14 +72,13 @@ def _draws(instances: Instances, seed: int) -> Integers:
     return (np.frombuffer(digests, dtype="<u8").reshape(-1, 2) >> np.uint64(11)).astype(np.int64)
 
 
-def _random_weights(instances: Instances, seed: int, which: Booleans) -> Floats:
+def _random_weights(instances: Instances, draws: Integers, which: Booleans) -> Floats:
     """Independent weights in (0, 1] for the items of these instances; of the others all 1.
 
     The optimum of independent weights is uniform over the largest decisions wherever they can all
     be turned into each other by renaming: subsets of k items, assignments, complete matchings.
     """
     weights, starts = np.ones(len(instances.prediction)), instances.offsets
-    draws = _draws(instances, seed)
     for i in np.flatnonzero(which).tolist():
         generator = np.random.default_rng(draws[i])
         weights[starts[i] : starts[i + 1]] = 1.0 - generator.random(starts[i + 1] - starts[i])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from outrule.calibration.log_bases import Coefficients, estimate, fit_base
 from outrule.calibration.loop import LoopSettings, Status, boost
 from outrule.calibration.partitioned import PartitionedCells
 from outrule.calibration.rivals import ISOTONIC, training_rivals
-from outrule.calibration.sources import CellData, FreshData, Source, open_source
+from outrule.calibration.sources import CellData, FreshData, Source, Validation, open_source
 from outrule.data.instances import Instances
 from outrule.data.segments import cut
 from outrule.errors import DataError, refuse_argument
@@ -38,12 +39,9 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
     generator = settings.generator
     blank = blank_model(settings, instances, feature_names)
     found = None if settings.segments is None else cut(instances, settings.segments)
-    ready = prepare(blank, instances, generator)
-    if isinstance(settings.start, Isotonic):
-        frozen = settings.problem.lay(instances).per_item.get("frozen")
-        ready = replace(ready, start=settings.start.cross_fit(instances, generator, frozen))
-    log_base = fit_base(instances, ready.start)
-    ready = ready.estimated(log_base)
+    ready = from_isotonic(prepare(blank, instances, generator), settings, instances, generator)
+    blank = start_from(blank, ready, instances)
+    ready = ready.estimated(blank.log_base)
     source, validation = open_source(
         ready.instances,
         ready.start,
@@ -54,21 +52,43 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
         ready.part,
         found,
     )
-    if settings.epsilon is None:
-        blank = replace(blank, tolerance=source.supported_tolerance())
-    blank = tolerate(blank, source)
-    boosted = boost(source, ready.tests, plan_of(blank), generator, validation)
+    return run_loop(blank, source, ready.tests, generator, validation).remember(instances)
+
+
+def from_isotonic(
+    ready: Ready, settings: Settings, instances: Instances, generator: np.random.Generator
+) -> Ready:
+    """With the cross-fitted isotonic regression as its start, where that was asked for."""
+    if not isinstance(settings.start, Isotonic):
+        return ready
+    frozen = settings.problem.lay(instances).per_item.get("frozen")
+    return replace(ready, start=settings.start.cross_fit(instances, generator, frozen))
+
+
+def start_from(blank: Model, ready: Ready, instances: Instances) -> Model:
+    """The model with all that is known before the first round but its tolerance."""
+    kappa, log_base = _choose_kappa(instances, ready.start), fit_base(instances, ready.start)
+    return replace(blank, members=ready.members, kappa=kappa, log_base=log_base)
+
+
+def run_loop(
+    blank: Model,
+    source: Source,
+    tests: Sequence[Rule],
+    generator: np.random.Generator,
+    validation: Validation | None = None,
+) -> Model:
+    """The model after all rounds."""
+    blank = _tolerate(blank, source)
+    boosted = boost(source, tests, plan_of(blank), generator, validation)
     return replace(
         blank,
-        members=ready.members,
         patches=tuple(boosted.patches),
         history=tuple(boosted.history),
         status=boosted.status,
-        rule_values=source.values()[: len(settings.rules)],
+        rule_values=source.values()[: len(blank.rules)],
         weight_seen=source.weight,
-        kappa=choose_kappa(instances, ready.start),
-        log_base=log_base,
-    ).remember(instances)
+    )
 
 
 def first_batch(settings: Settings, instances: Instances, feature_names: Names = None) -> Model:
@@ -76,15 +96,11 @@ def first_batch(settings: Settings, instances: Instances, feature_names: Names =
     check_training(settings, instances)
     blank = blank_model(settings, instances, feature_names)
     ready = prepare(blank, instances, settings.generator)
-    log_base = fit_base(instances, ready.start)
-    ready = ready.estimated(log_base)
-    blank = replace(blank, kappa=choose_kappa(instances, ready.start), log_base=log_base)
+    blank = start_from(blank, ready, instances)
+    ready = ready.estimated(blank.log_base)
     if settings.segments is not None:
         blank = replace(blank, segmentation=cut(instances, settings.segments))
-    if settings.epsilon is None:
-        blank = replace(blank, tolerance=_fresh(blank, ready).supported_tolerance())
-    blank = tolerate(blank, _fresh(blank, ready))
-    return _one_round(replace(blank, members=ready.members), settings, instances, ready)
+    return _one_round(_tolerate(blank, _fresh(blank, ready)), settings, instances, ready)
 
 
 def next_batch(model: Model, settings: Settings, instances: Instances) -> Model:
@@ -130,12 +146,14 @@ def _fresh(model: Model, ready: Ready) -> FreshData:
     return FreshData(given, ready.start, model.problem, ready.tests, n, *cuts)
 
 
-def tolerate(model: Model, source: Source) -> Model:
-    """The model with what is tolerated in every segment, if it has segments."""
+def _tolerate(model: Model, source: Source) -> Model:
+    """The model with what is tolerated: by the noise of the data, if no epsilon is given."""
+    noisy = model.settings.epsilon is None
+    if noisy:
+        model = replace(model, tolerance=source.supported_tolerance())
     if model.settings.segments is None:
         return model
     assert isinstance(source, CellData | FreshData | PartitionedCells)
-    noisy = model.settings.epsilon is None
     return replace(model, segmentation=source.tolerate(model.tolerance, noisy=noisy))
 
 
@@ -226,7 +244,7 @@ def prepare(
     return replace(ready, start=first, members=members, part=part)
 
 
-def choose_kappa(instances: Instances, start: Floats) -> float | None:
+def _choose_kappa(instances: Instances, start: Floats) -> float | None:
     """How far predictions may reduce the noise of a watch on logs; None for full outcomes.
 
     It trusts them up to ``kappa * propensity``: enough for nearly all items, and the less the
@@ -270,14 +288,7 @@ def blank_model(
         columns=column_names(instances),
         has_start=instances.start is not None,
         isotonic=isotonic.fit(instances, layout.per_item.get("frozen")),
-        members=(),
-        patches=(),
-        history=(),
-        status=Status.MAX_ROUNDS,
         rule_values=np.zeros(len(settings.rules)),
-        weight_seen=0.0,
-        fingerprints=(),
-        seen=None,
     )
 
 

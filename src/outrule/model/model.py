@@ -47,14 +47,14 @@ class Model:
     columns: ColumnNames | None  # of a table
     has_start: bool  # the instances came with start predictions
     isotonic: FittedIsotonic
-    members: tuple[Member, ...]  # of a cross-fitted start
-    patches: tuple[AnyPatch, ...]
-    history: tuple[Round, ...]
-    status: Status
     rule_values: Floats
-    weight_seen: float
-    fingerprints: tuple[str, ...]  # of the training data
-    seen: Seen | None  # by which their instances are recognised; None in files of older versions
+    members: tuple[Member, ...] = ()  # of a cross-fitted start
+    patches: tuple[AnyPatch, ...] = ()
+    history: tuple[Round, ...] = ()
+    status: Status = Status.MAX_ROUNDS
+    weight_seen: float = 0.0
+    fingerprints: tuple[str, ...] = ()  # of the training data
+    seen: Seen | None = None  # by which these are recognised; None in files of older versions
     kappa: float | None = None  # of logged feedback: see watching/claims.py
     log_base: Coefficients | None = None  # of logged feedback: see calibration/log_bases.py
     segmentation: Segmentation | None = None

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.curves import CurvePatch
@@ -23,7 +23,7 @@ from outrule.data.checks import check_range
 from outrule.data.origin import ColumnNames
 from outrule.data.segments import Segment, Segmentation, Segments
 from outrule.data.sketch import CAPACITY, Sketch
-from outrule.model.documents import LARGEST_SHOWN, STRICT
+from outrule.model.documents import LARGEST_SHOWN, StrictModel
 
 FORMAT = 1
 MOST_MEMBERS = 1 << 6  # six folds give 20
@@ -57,10 +57,8 @@ def read_name(value: Any) -> Any:
     return NAMES[word][2](text)
 
 
-class TreesFile(BaseModel):
+class TreesFile(StrictModel):
     """What a model file holds of the trees of a member."""
-
-    model_config = STRICT
 
     edges: Annotated[tuple[float, ...], Field(max_length=MOST_POINTS)]
     items: Annotated[tuple[Name, ...], Field(max_length=MOST_ITEMS)]
@@ -106,20 +104,16 @@ class TreesFile(BaseModel):
         )
 
 
-class MemberFile(BaseModel):
+class MemberFile(StrictModel):
     """What a model file holds of a member of a cross-fitted start."""
-
-    model_config = STRICT
 
     start: ItemCurves | None
     trees: TreesFile | None = None
     patches: tuple[CurvePatch, ...]
 
 
-class SketchFile(BaseModel):
+class SketchFile(StrictModel):
     """What a model file holds of a sketch: numbers in base64; no counts if all are 1."""
-
-    model_config = STRICT
 
     n: Count
     hashes: str
@@ -143,10 +137,8 @@ class SketchFile(BaseModel):
         return Sketch(hashes.astype(np.uint64), counts.astype(np.int64), self.n)
 
 
-class SegmentsFile(BaseModel):
+class SegmentsFile(StrictModel):
     """What a model file holds of its segments."""
-
-    model_config = STRICT
 
     by: tuple[tuple[str, ...], ...]
     min_share: float
@@ -173,10 +165,8 @@ class SegmentsFile(BaseModel):
         return Segmentation(by, self.segments, self.small)
 
 
-class ModelFile(BaseModel):
+class ModelFile(StrictModel):
     """What a model file holds."""
-
-    model_config = STRICT
 
     format: Literal[1]
     library: str

@@ -13,9 +13,6 @@ from typing import Any
 from outrule.calibration.audit import Whole, bits_for
 from outrule.calibration.check import Check, Reuse
 from outrule.calibration.checkpoints import Checkpoint
-from outrule.calibration.isotonic import Isotonic
-from outrule.calibration.log_bases import fit_base
-from outrule.calibration.loop import boost
 from outrule.calibration.partitioned import (
     Engine,
     Group,
@@ -24,7 +21,6 @@ from outrule.calibration.partitioned import (
     PartitionedData,
 )
 from outrule.calibration.pieces import Piece
-from outrule.data.fingerprints import Fingerprint
 from outrule.data.instances import Instances
 from outrule.data.partitions import Partitions
 from outrule.data.sketch import Seen
@@ -35,21 +31,13 @@ from outrule.model.distributed import ClusterPieces, boost_on, check_cluster
 from outrule.model.fitting import (
     blank_model,
     check_training,
-    choose_kappa,
-    plan_of,
+    from_isotonic,
     prepare,
-    tolerate,
+    run_loop,
+    start_from,
 )
 from outrule.model.model import Model
-from outrule.model.recipes import (
-    PER_INSTANCE,
-    PER_ROW,
-    Common,
-    Extent,
-    Extents,
-    Recipe,
-    recipes_of,
-)
+from outrule.model.recipes import PER_INSTANCE, PER_ROW, Common, Extent, Extents, Recipe, recipes_of
 from outrule.model.settings import OWNER, Settings
 from outrule.model.surveying import Survey, survey
 
@@ -93,35 +81,18 @@ def fit_surveyed(
     cut = None if settings.segments is None else cut_files(found, settings.segments)
     on_workers = None if client is None else boost_on(client)
     ready = prepare(blank, sample, generator, on_workers)
-    if isinstance(settings.start, Isotonic):
-        frozen = settings.problem.lay(sample).per_item.get("frozen")
-        ready = replace(ready, start=settings.start.cross_fit(sample, generator, frozen))
     ready = replace(ready, part=None)  # large, and not needed any more
-    blank = replace(
-        blank,
-        members=ready.members,
-        kappa=choose_kappa(sample, ready.start),
-        log_base=fit_base(sample, ready.start),
-    )
+    ready = from_isotonic(ready, settings, sample, generator)
+    blank = start_from(blank, ready, sample)
     recipes = list(recipes_of(found, ready, settings.rivals, cut))
     every, areas = Area(found.n, found.total_weight), None if cut is None else cut.areas
     common, memory = Common(blank, ready.tests, every, areas), _Memory(found)
     with _pieces(found, common, recipes, memory, client) as (engine, extents):
-        blank = replace(blank, fingerprints=(memory.fingerprint,), seen=memory.seen)
+        seen = reduce(Seen.merged, memory.parts)
+        blank = replace(blank, fingerprints=(memory.digest.hexdigest(),), seen=seen)
         kept = None if checkpoint is None else Checkpoint(Path(checkpoint), _identity(blank))
         source = _source(found, engine, common, extents, cut, kept)
-        if settings.epsilon is None:
-            blank = replace(blank, tolerance=source.supported_tolerance())
-        blank = tolerate(blank, source)
-        boosted = boost(source, ready.tests, plan_of(blank), generator)
-    return replace(
-        blank,
-        patches=tuple(boosted.patches),
-        history=tuple(boosted.history),
-        status=boosted.status,
-        rule_values=source.values()[: len(settings.rules)],
-        weight_seen=source.weight,
-    )
+        return run_loop(blank, source, ready.tests, generator)
 
 
 def _source(
@@ -161,24 +132,12 @@ class _Memory:
     """By what a model recognises the instances that it was fitted on."""
 
     def __init__(self, found: Survey):
-        self.found, sample = found, found.sample
-        about = (found.data.value_range, found.item_names, sample.propensity_estimated)
-        self.digest, self.parts = Fingerprint(about), list[Seen]()
+        self.found, self.digest, self.parts = found, found.digest(), list[Seen]()
 
     def add(self, instances: Instances) -> None:
         """The instances of the next file."""
-        columns = self.found.columns(instances)
-        self.digest.add(instances.fields())
-        self.digest.add((f"column {name!r}", column) for name, column in columns)
+        self.found.add_to(self.digest, instances)
         self.parts.append(Seen.of(instances))
-
-    @property
-    def fingerprint(self) -> str:
-        return self.digest.hexdigest()
-
-    @property
-    def seen(self) -> Seen:
-        return reduce(Seen.merged, self.parts)
 
 
 @contextmanager

@@ -94,11 +94,8 @@ class Recipe:
         model, tests = common.blank, common.tests
         start, rival = self.starts(model, instances)
         carrier = instances if rival is None else replace(instances, start=rival)
-        filled, problem, pieces = (
-            estimate(model.log_base, start, carrier),
-            model.problem,
-            list[Piece](),
-        )
+        filled, problem = estimate(model.log_base, start, carrier), model.problem
+        pieces = list[Piece]()
         size = piece_size(len(instances.prediction) / len(instances), len(tests), model.k)
         for number, (first, last) in enumerate(threads.spans(size, len(instances))):
             some = carrier.slice(first, last)

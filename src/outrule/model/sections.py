@@ -12,10 +12,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from outrule.errors import ArgumentError, DataError
-from outrule.model.documents import STRICT
+from outrule.model.documents import StrictModel
 
 LARGEST_FILE = 4_000_000  # bytes
 # Python's reader takes memory and time quadratic in the parts of a dotted key; a spec has two.
@@ -50,10 +50,8 @@ Item = Annotated[Whole | float | str, Field(description="an item: a string or a 
 Nodes = Annotated[list[str], Field(min_length=2, max_length=2, description="a list of two columns")]
 
 
-class Section(BaseModel):
+class Section(StrictModel):
     """A section of the file; it may have no entries that are not listed."""
-
-    model_config = STRICT
 
 
 Kind = TypeVar("Kind", bound=Section)

@@ -65,7 +65,7 @@ class Settings:
         for rule in plain["rules"]:
             if rule.name in plain["rivals"]:
                 raise ArgumentError(
-                    f"A rule of {OWNER} has the name {rule.name!r}, as one of its rivals has. "
+                    f"A rule of {OWNER} is named {rule.name!r}, like one of its rivals. "
                     f"Rename the rule, or leave {rule.name!r} out of rivals."
                 )
         for name, least in (("max_rounds", 1), ("random_state", 0)):

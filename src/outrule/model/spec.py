@@ -32,10 +32,9 @@ class Multipliers:
 
     def over(self, items: Sequence[Any]) -> tuple[Rule, ...]:
         """The rules, by the names of the items."""
-        rules = multipliers(len(items), self.levels, self.limit, self.seed)
-        pairs = (zip(items, rule.vector.tolist(), strict=True) for rule in rules)
         return tuple(
-            Multiplier(dict(pair), rule.name) for rule, pair in zip(rules, pairs, strict=True)
+            Multiplier(dict(zip(items, rule.vector.tolist(), strict=True)), rule.name)
+            for rule in multipliers(len(items), self.levels, self.limit, self.seed)
         )
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from outrule.data.checks import check_counts
+from outrule.data.fingerprints import Fingerprint
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.data.partitions import (
@@ -136,6 +137,16 @@ class Survey:
 
     def read(self, number: int) -> Instances:
         return self.reader(number).read()
+
+    def digest(self) -> Fingerprint:
+        """What the fingerprint of all instances is made with, file by file: see ``add_to``."""
+        estimated = self.data.columns.propensity_estimated
+        return Fingerprint((self.data.value_range, self.item_names, estimated))
+
+    def add_to(self, digest: Fingerprint, instances: Instances) -> None:
+        """The instances of the next file."""
+        digest.add(instances.fields())
+        digest.add((f"column {name!r}", column) for name, column in self.columns(instances))
 
     def columns(self, instances: Instances) -> Iterator[tuple[str, NDArray[Any]]]:
         """A file's columns that rules may look at, of the types that they have in all the data."""

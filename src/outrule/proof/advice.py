@@ -28,7 +28,7 @@ class Advice:
 
     @property
     def better_rule(self) -> str | None:
-        """A rule that is better by the approximate interval, and worse than the margin allows."""
+        """The rule that is best of all rivals, and better than ours by the approximate interval."""
         found = self.answer.certificate
         best = min(found.rules, key=lambda rule: rule.difference.mean)
         near = found.approximate["gap"]
@@ -61,8 +61,8 @@ class Advice:
         if size is None or size >= LEAST_EFFECTIVE:
             return None
         return (
-            f"The observed outcomes are worth only about {size:.0f} {plural(unit)}: few "
-            "choices of the log were those that are judged here. Explore more."
+            f"The observed outcomes are worth only about {size:.0f} {plural(unit)}: few of the "
+            "logged choices are the decisions judged here. Explore more."
         )
 
     @property
@@ -118,12 +118,12 @@ class Advice:
             limit = self.answer.amount(self._stake[0], 2)
             return (
                 f"before you deploy, fit with an epsilon below {limit}, and certify on data that "
-                "were not looked at."
+                "nobody has looked at yet."
             )
         if self.better_rule is not None:
             return (
                 "keep that rule, or fit again on more data or with a smaller epsilon, and certify "
-                "on data that were not looked at."
+                "on data that nobody has looked at yet."
             )
         return f"deploy {OURS}, and certify it again on later data."
 
@@ -132,7 +132,7 @@ class Advice:
         verdicts = self.answer.certificate.verdicts
         if [name for name, verdict in verdicts.items() if verdict == "fail"] == ["segments"]:
             return (
-                f"use it outside of {self.answer.named('fail')} at most, or fit again with "
+                f"use it only outside {self.answer.named('fail')}, or fit again with "
                 "segments, and certify that."
             )
         return (
@@ -154,8 +154,7 @@ class Advice:
             if found.more > FAR * found.n_observations:
                 words = f"these data are far from deciding it; {words}"
             return f"{words}, or {accept}" if helps else words
-        words = f"collect more {plural(found.unit)}; how many would decide it "
-        words += "cannot be said from these"
+        words = f"collect more {plural(found.unit)}; these cannot say how many would decide it"
         return f"{words}. To pass on these, {accept}" if helps else words
 
     @property
@@ -206,7 +205,7 @@ class Advice:
         ahead = {rival.name: rival.difference.mean for rival in found.rivals}
         ahead["rules"] = min(rule.difference.mean for rule in found.rules)
         failed = [name for name in ahead if found.verdicts[name] == "fail"]
-        first = min(failed, key=ahead.__getitem__)
+        first = min(failed or ahead, key=ahead.__getitem__)
         if first != "rules":
             return RIVALS[first]
         return "the rules" if self._worst_rule == "some rule" else self._worst_rule

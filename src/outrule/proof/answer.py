@@ -94,22 +94,22 @@ class Answer:
         found = self.certificate
         sure, margin = f"With {self.confidence} confidence", self.amount(found.margin)
         if found.propensity_estimated:
-            sure += ", if these propensities are right"
+            sure += ", if the propensities are right"
         if found.verdict == "pass":
             rivals = f"{self._every}, {RIVALS['plain']} and {RIVALS['isotonic']}"
             words = f"{sure}, {OURS} is at least as good as {rivals}, minus at most {margin}."
             if found.segments:
-                words = f"{words[:-1]}, on the whole and in every one of {self._n_segments}."
+                words = f"{words[:-1]}, overall and in each of {self._n_segments}."
             return words + (" It passes without that margin, too." if found.lowest >= 0 else "")
         if found.verdict == "fail":
             return f"{sure}, {self._advice.better} than {OURS}."
         if found.if_declared is not None:
             return (
-                "Nothing can be certified before the largest possible "
-                f"{self.size} is declared, because rare large ones could change everything."
+                "Nothing can be certified until the largest possible "
+                f"{self.size} is declared, because rare heavy ones could change everything."
             )
         if self.no_support:
-            return f"no support: {self._never_shown}. No number of such instances would decide it."
+            return f"no support: {self._never_shown}. More such instances would not decide it."
         opened = [name for name, verdict in found.verdicts.items() if verdict == "inconclusive"]
         kinds = [name for name in opened if name != "segments"] or list(RIVALS)
         words = listed([self._every if name == "rules" else RIVALS[name] for name in kinds])
@@ -130,7 +130,9 @@ class Answer:
     def _never_shown(self) -> str:
         found = self.certificate.unsupported
         assert found is not None
-        items = f" (most often {listed([repr(item) for item in found.items])})" * bool(found.items)
+        items = ""
+        if found.items:
+            items = f" (most often {listed([repr(item) for item in found.items])})"
         one = "item" if found.share == 1 else "items"
         return (
             f"the log could never show {found.share:.2g} {one} per {self.instance}{items} by which "
@@ -150,9 +152,9 @@ class Answer:
             f"{100 * found.largest_weight:.2g} % of the weight"
         )
         if found.propensity_estimated:
-            words += "; all of it holds if these propensities are right"
+            words += "; all of this holds only if the propensities are right"
         if found.unsupported is not None and found.unsupported.share == 0:
-            words += "; there was no compared item that the log could never show"
+            words += "; the log could have shown every item compared"
         elif not self.no_support:
             words += f"; {self._never_shown}"
         return words
@@ -205,7 +207,7 @@ class Answer:
         n_marked = sum(segment.together for segment in found.segments)
         words = "each line is about that segment alone"
         if found.verdict != "pass":
-            words += f"; {n_marked} of {self._n_segments} pass all at once (Holm)"
+            words += f"; {n_marked} of {self._n_segments} pass simultaneously (Holm)"
         return f"{words}. {found.segmented.note or ''}".rstrip()
 
     @property
@@ -229,7 +231,7 @@ class Answer:
             return words
         if lower >= 0:
             return f"{words}, by at least {write.down(lower)}"
-        worst = "at worst by" if word == "worse" else "at worst worse by"
+        worst = "at worst by" if word == "worse" else "possibly worse by up to"
         return f"{words}, {worst} {write.down(lower).removeprefix(self.minus)}"
 
     def _compare(self, kind: str, *rivals: RivalResult) -> str:
@@ -327,11 +329,8 @@ class Answer:
     @property
     def text(self) -> str:
         """All of it, for a terminal."""
-        found, near, write = (
-            self.certificate,
-            self.certificate.approximate["gap"],
-            self._gap_figures,
-        )
+        found, write = self.certificate, self._gap_figures
+        near = found.approximate["gap"]
         least = f"at least {write.down(found.gap_lower, '+')}"
         if found.if_declared is not None:
             least += f" if no {found.unit} can weigh more than {found.heaviest:g}"
@@ -369,9 +368,11 @@ class Answer:
     @property
     def _every(self) -> str:
         n = len(self.certificate.rules)
-        return "the rule" if n == 1 else f"every one of the {n:,} rules"
+        return "the rule" if n == 1 else f"each of the {n:,} rules"
 
     @property
     def size(self) -> str:
         unit = self.certificate.unit
-        return "weight of one" if unit == "instance" else f"size (or total weight) of one {unit}"
+        if unit == "instance":
+            return "weight of an instance"
+        return f"size (or total weight) of one {unit}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
@@ -12,12 +11,12 @@ from numpy.typing import ArrayLike
 from outrule import threads
 from outrule.data.instances import Instances, is_partitioned
 from outrule.data.segments import Segments
-from outrule.errors import check_number
+from outrule.errors import check_number, refuse_argument
 from outrule.model.model import model_of
 from outrule.problems.offers import check_choices, few_choices
 from outrule.proof.continuation import continued
 from outrule.proof.evaluation import Evaluation
-from outrule.proof.novelty import check_new, find_groups, notes_of
+from outrule.proof.novelty import check_new
 from outrule.proof.numbers import InMemory
 from outrule.proof.segment_verdicts import asked_segments, cut_held_out
 from outrule.proof.statement import LEAST_CONFIDENCE, Certificate as Certificate, Look
@@ -78,18 +77,19 @@ def certify(
     if max_weight is not None:
         max_weight = check_number(max_weight, "max_weight", "certify", 0)
     model = model_of(calibrator, "certify")
+    if max_weight is None and previous is not None:
+        max_weight = previous.max_weight
+    by = asked_segments(segments, model, previous)
     given: Any = predictions
     n_jobs = getattr(calibrator, "n_jobs", None)
     threads.check_jobs(n_jobs, "DecisionCalibrator")
     if is_partitioned(given):
-        from outrule.proof.partitioned import certify_partitions, refuse_options  # loads Polars
+        from outrule.proof.partitioned import certify_partitions  # loads Polars
 
-        refuse_options(
-            outcomes=outcomes,
-            available=available,
-            sample_weight=sample_weight,
-        )
-        by = asked_segments(segments, model, previous)
+        extra = {"outcomes": outcomes, "available": available, "sample_weight": sample_weight}
+        for name, value in extra.items():
+            if value is not None:
+                raise refuse_argument("given", name, "certify", "left out for Partitions")
         with threads.using(n_jobs):
             return certify_partitions(model, given, confidence, max_weight, by, previous)
     instances = model.instances(given, outcomes, available, sample_weight)
@@ -100,12 +100,9 @@ def certify(
     facts = check_new(model, instances)
     earlier: tuple[Look, ...] = ()
     if previous is not None:
-        max_weight = previous.max_weight if max_weight is None else max_weight
         earlier = continued(previous, model, instances, confidence, max_weight)
-    found = cut_held_out(instances, asked_segments(segments, model, previous), earlier)
+    found = cut_held_out(instances, by, earlier)
     with threads.using(n_jobs):
         numbers = InMemory(model, instances)
         evaluation = Evaluation(model, instances, numbers, confidence, max_weight, earlier, found)
-        groups = find_groups(instances, evaluation.ours - evaluation.worth_of_plain)
-        stated = evaluation.certificate()
-        return replace(stated, notes=notes_of(facts, groups, stated.unit))
+        return evaluation.certificate(facts)

@@ -271,7 +271,7 @@ def _order(
         if known.any():
             raise DataError(
                 f"the cluster of {instances.where(int(part[np.argmax(known)]))} is in the earlier "
-                "data too. It must be as a whole in one or the other: leave it out."
+                "data too. A cluster must be in one or the other as a whole: leave it out."
             )
         names, number = np.unique(name[part], return_inverse=True)
         group[part] = ends[-1] + np.argsort(shuffled(len(names)))[number]

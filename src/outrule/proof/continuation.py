@@ -62,11 +62,11 @@ def looks_before(
     decisions then and now."""
     n = previous.n_instances
     if fingerprint(model, previous.library) != previous.model:
-        raise DataError("the earlier certificate is of another model: certify this one afresh.")
+        raise DataError("the earlier certificate is for another model: certify this one afresh.")
     if confidence != previous.confidence:
         raise DataError(
             f"the earlier certificate has confidence {previous.confidence:g}, not {confidence:g}. "
-            "The same one must be given."
+            "Give the same confidence."
         )
     if previous.max_weight not in (None, max_weight):
         raise DataError(
@@ -75,7 +75,7 @@ def looks_before(
     if not goes_on():
         raise DataError(
             f"the first {n:,} instances are not those of the earlier certificate (or columns have "
-            "other types), or there are no new ones. Give the earlier data, unchanged and in the "
+            "changed type), or there are no new ones. Give the earlier data, unchanged and in the "
             "same order, and then the new data."
         )
     before, now = largest()

@@ -16,19 +16,15 @@ from outrule.proof.advice import RIVALS
 from outrule.proof.confidence import Estimate, Estimates, Observations, Range, student
 from outrule.proof.judging import Judge, Versus
 from outrule.proof.logged import sizes_of, support_of
+from outrule.proof.novelty import Facts, find_groups, notes_of
 from outrule.proof.numbers import Numbers
-from outrule.proof.segment_verdicts import (
-    needed,
-    on_the_whole,
-    said,
-    segment_judges,
-    segment_results,
-)
+from outrule.proof.segment_verdicts import needed, on_the_whole, segment_judges, segment_results
 from outrule.proof.statement import (
     FORMAT,
     Certificate,
     Look,
     Promise,
+    SegmentedBy,
     ViolationResult,
     weakest,
 )
@@ -59,7 +55,6 @@ class Evaluation:
         self.plain, self.calibrated = numbers.plain, numbers.calibrated
         self.total = numbers.total
         self.ours = self.total("outcome", self.calibrated)
-        self.worth_of_plain = self.total("outcome", self.plain)
         looks = [look.n_instances for look in earlier]
         self.observations = Observations.from_instances(instances, max_weight, looks)
         low, high = instances.value_range
@@ -150,8 +145,11 @@ class Evaluation:
         table.append(self.versus("isotonic", self.numbers.isotonic, 0.0))
         return table, violations, best
 
-    def certificate(self) -> Certificate:
+    def certificate(self, facts: Facts | None) -> Certificate:
+        """All that is stated; ``facts`` are what is known of the instances' novelty."""
         model, observations = self.model, self.observations
+        unit = unit_of(model, self.instances)
+        groups = find_groups(self.instances, self.ours - self.total("outcome", self.plain))
         table, violations, best = self.judge_all()
         every, *inside = ([rows[i] for rows in table] for i in range(1 + len(self.segments)))
         return Certificate(
@@ -163,7 +161,7 @@ class Evaluation:
             margin=self.margin,
             n_instances=len(self.instances),
             n_observations=observations.n,
-            unit=unit_of(model, self.instances),
+            unit=unit,
             value=model.settings.value,
             max_weight=self.max_weight,
             heaviest=float(observations.total.max()),
@@ -175,13 +173,18 @@ class Evaluation:
             rivals=tuple(row.result for row in every[-2:]),
             violations=tuple(violations),
             earlier=self.earlier,
-            notes=(),
+            notes=notes_of(facts, groups, unit),
             data=self.numbers.fingerprint,
             model=fingerprint(model),
             library=outrule.__version__,
             format=FORMAT,
-            segmented=said(self.found),
+            segmented=self.segmented,
         )
+
+    @property
+    def segmented(self) -> SegmentedBy | None:
+        found = self.found
+        return None if found is None else SegmentedBy(**vars(found.by), note=found.note)
 
     def conclusion(self, every: list[Versus], inside: list[list[Versus]]) -> dict[str, Any]:
         """The verdicts, the rivals they hang on, and what would decide an open one."""

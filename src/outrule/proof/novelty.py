@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -250,24 +250,30 @@ def named_like_a_group(name: str) -> bool:
 
 def _columns(instances: Instances) -> Iterator[tuple[str, Integers]]:
     """The other columns that have one value per instance, as codes; a flag is no group."""
-    origin, first = instances.origin, instances.offsets[:-1]
+    origin = instances.origin
     if isinstance(origin, ArrayOrigin):
         for name, column in origin.columns.items():
             if column.ndim == 1 and column.dtype != bool:
                 yield name, _codes(column.tolist())
     elif isinstance(origin, TableOrigin):
         roles = set(vars(origin.names).values())
-        for name in origin.frame.columns:
-            column = origin.frame[name].alias("")  # a name like ^x$ would be taken for a pattern
-            if (
-                name in roles
-                or str(column.dtype) in ("Object", "Boolean")
-                or column.dtype.is_nested()
-            ):
-                continue
-            values = column.gather(first)
-            if column.eq_missing(values.gather(instances.instance)).all():
+        for name, values in constant_columns(instances, roles):
+            if str(values.dtype) != "Boolean":
                 yield name, _codes(values.to_list())
+
+
+def constant_columns(
+    instances: Instances, without: Container[Any] = ()
+) -> Iterator[tuple[str, Any]]:
+    """The columns of a table that have one value per instance, and a series of these values."""
+    origin: Any = instances.origin
+    for name in origin.frame.columns:
+        column = origin.frame[name].alias("")  # a name like ^x$ would be taken for a pattern
+        if name in without or str(column.dtype) == "Object" or column.dtype.is_nested():
+            continue
+        values = column.gather(instances.offsets[:-1])
+        if column.eq_missing(values.gather(instances.instance)).all():
+            yield name, values
 
 
 def _codes(values: list[Any]) -> Integers:

@@ -110,9 +110,7 @@ class InMemory:
         return lambda number: expand(some[number], self.layout)
 
     def total(self, column: str, picks: Picks) -> Floats:
-        """The sum of a flat column over each instance's decision, shape (n,)."""
-        positions = self.layout.offsets[:-1, None] + np.maximum(picks, 0)
-        return np.asarray(np.where(picks >= 0, self.columns[column][positions], 0.0).sum(axis=1))
+        return total(self.columns[column], picks, self.layout)
 
     def squares(self, column: str) -> Floats:
         """The squared error of predictions, per instance."""
@@ -120,3 +118,9 @@ class InMemory:
         if self.log is not None:
             squares = self.log.squares(self.columns[column])
         return np.asarray(np.add.reduceat(squares, self.layout.offsets[:-1]))
+
+
+def total(flat: Floats, picks: Picks, layout: Layout) -> Floats:
+    """The sum of a flat column over each instance's decision, shape (n,)."""
+    positions = layout.offsets[:-1, None] + np.maximum(picks, 0)
+    return np.asarray(np.where(picks >= 0, flat[positions], 0.0).sum(axis=1))

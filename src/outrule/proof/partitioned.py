@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from outrule.data.fingerprints import Fingerprint
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.data.partitions import Partitions, naming
@@ -27,7 +26,7 @@ from outrule.proof.confidence import Estimates, Range, Sides
 from outrule.proof.continuation import looks_before
 from outrule.proof.evaluation import Evaluation
 from outrule.proof.logged import Kind
-from outrule.proof.novelty import compare_with, find_groups, notes_of
+from outrule.proof.novelty import compare_with, constant_columns
 from outrule.proof.numbers import InLog, InMemory
 from outrule.proof.segment_verdicts import cut_held_out
 from outrule.proof.statement import Certificate, Look
@@ -142,13 +141,6 @@ class LogOnDisk:
         return Estimates(tuple(kinds), ends)
 
 
-def refuse_options(**options: Any) -> None:
-    """Raise, before any work, for what is not supported with Partitions."""
-    for name, value in options.items():
-        if value is not None:
-            raise refuse_argument("given", name, "certify", "left out for Partitions")
-
-
 def certify_partitions(
     model: Model,
     data: Partitions,
@@ -165,7 +157,6 @@ def certify_partitions(
     check_log(found.sample, exactly_one=model.problem.exactly_one)
     earlier: tuple[Look, ...] = ()
     if previous is not None:
-        max_weight = previous.max_weight if max_weight is None else max_weight
         earlier = _looks_before(previous, model, found, confidence, max_weight)
     needed = found.n * (PER_RULE * len(model.rules) + OTHERS)
     needed += logged * found.n * (LOG_PER_RULE * len(model.rules) + LOG_OTHERS)
@@ -177,9 +168,7 @@ def certify_partitions(
         facts = compare_with(model, numbers.fingerprint, seen.hashes, heads.cluster)
         inside = cut_held_out(heads, by, earlier)
         evaluation = Evaluation(model, heads, numbers, confidence, max_weight, earlier, inside)
-        groups = find_groups(heads, evaluation.ours - evaluation.worth_of_plain)
-        stated = evaluation.certificate()
-    return replace(stated, notes=notes_of(facts, groups, stated.unit))
+        return evaluation.certificate(facts)
 
 
 def _looks_before(
@@ -189,7 +178,7 @@ def _looks_before(
     n, ends = previous.n_instances, found.counts.cumsum().tolist()
     if found.n > n and n not in ends:
         raise DataError(
-            f"the {n:,} instances of the earlier certificate are not whole files of these: give "
+            f"the {n:,} instances of the earlier certificate end in the middle of a file: give "
             "the files of the earlier data first, and then others with the new data."
         )
     before = found
@@ -207,20 +196,10 @@ def _looks_before(
 
 
 def _fingerprint(found: Survey) -> str:
-    digest = _digest(found)
+    digest = found.digest()
     for number in range(len(found.files)):
-        _add(digest, found, found.read(number))
+        found.add_to(digest, found.read(number))
     return digest.hexdigest()
-
-
-def _digest(found: Survey) -> Fingerprint:
-    estimated = found.data.columns.propensity_estimated
-    return Fingerprint((found.data.value_range, found.item_names, estimated))
-
-
-def _add(digest: Fingerprint, found: Survey, instances: Instances) -> None:
-    digest.add(instances.fields())
-    digest.add((f"column {name!r}", one) for name, one in found.columns(instances))
 
 
 class _Held:
@@ -228,10 +207,9 @@ class _Held:
 
     def __init__(self, model: Model, found: Survey, numbers: OnDisk, by: Segments | None) -> None:
         self.model, self.found, self.numbers, self.by = model, found, numbers, by
-        self.digest = _digest(found)
+        self.digest = found.digest()
         self.hashed: list[Sequence[Hashes | None]] = []
         self.rows: list[pl.DataFrame] = []
-        self.constant: set[str] | None = None  # columns with one value per instance
         self.without, self.unseen = 0, dict[Any, None]()
 
     def add(self, number: int) -> None:
@@ -246,27 +224,9 @@ class _Held:
             self.numbers.add(InMemory(model, instances, layout, unknown=found.unknown))
         self.unseen |= dict.fromkeys(model.unseen_items(instances))
         self.without += count_without(model.problem, instances)
-        _add(self.digest, found, instances)
+        found.add_to(self.digest, instances)
         self.hashed.append(hash_all(instances))
-        self._add_rows(instances)
-
-    def _add_rows(self, instances: Instances) -> None:
-        origin: Any = instances.origin
-        columns = [one.alias("") for one in origin.frame]
-        firsts = [one.gather(instances.offsets[:-1]) for one in columns]
-        same = {
-            name
-            for name, one, first in zip(origin.frame.columns, columns, firsts, strict=True)
-            if not (one.dtype == pl.Object or one.dtype.is_nested())
-            and one.eq_missing(first.gather(instances.instance)).all()
-        }
-        self.constant = same if self.constant is None else self.constant & same
-        names = origin.frame.columns
-        kept = [
-            one.alias(name)
-            for name, one in zip(names, firsts, strict=True)
-            if name in self.constant
-        ]
+        kept = [values.alias(name) for name, values in constant_columns(instances)]
         self.rows.append(pl.DataFrame(kept))
 
     def hashes(self) -> list[Hashes | None]:
@@ -276,7 +236,7 @@ class _Held:
 
     def heads(self) -> Instances:
         """All instances with one row each; warns of what certify warns of."""
-        found, constant, n = self.found, self.constant or set(), self.found.n
+        found, n = self.found, self.found.n
         if self.without == n:
             raise no_choices(n)
         if (words := few_choices_in(self.without, n)) is not None:
@@ -284,7 +244,8 @@ class _Held:
         if self.unseen:
             warnings.warn(unseen_words(list(self.unseen)), stacklevel=4)
         self.numbers.fingerprint = self.digest.hexdigest()
-        kept = [name for name in self.rows[0].columns if name in constant]
+        common = set.intersection(*(set(rows.columns) for rows in self.rows))
+        kept = [name for name in self.rows[0].columns if name in common]
         frame = pl.concat([rows[kept] for rows in self.rows])
         names, every = found.data.columns, np.arange(n)
         labels = frame[str(names.instance)]

@@ -17,15 +17,7 @@ import numpy as np
 from outrule.data.instances import Instances
 from outrule.model.model import Model
 from outrule.proof.confidence import Estimate
-from outrule.proof.recount_bets import (
-    Game,
-    Observed,
-    Ranges,
-    Sums,
-    hashed,
-    ranks,
-    unit_of_rounding,
-)
+from outrule.proof.recount_bets import Game, Observed, Ranges, Sums, hashed, ranks, unit_of_rounding
 from outrule.proof.statement import Certificate, RivalResult, Support
 from outrule.types import Booleans, Floats, Integers
 

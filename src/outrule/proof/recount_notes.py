@@ -102,7 +102,7 @@ def _columns(instances: Instances) -> dict[str, list[str]]:
         kind = frame[name].dtype
         if name in roles or kind.is_nested() or str(kind) in ("Object", "Boolean"):
             continue
-        values = [as_text(value) for value in frame[name].to_list()]
+        values = [(as_text(value), value is None) for value in frame[name].to_list()]
         if all(len(set(values[first:last])) == 1 for first, last in pairwise(starts)):
-            found[name] = [values[first] for first in starts[:-1]]
+            found[name] = [values[first][0] for first in starts[:-1]]
     return found

@@ -52,7 +52,7 @@ def decide_again(model: Model, instances: Instances) -> Decisions:
 def _decisions(model: Model, rule: Rule, instances: Instances, layout: Layout) -> Booleans:
     marks = instances.mark(rule.decide(instances, model.problem, layout))
     if not model.problem.feasible(marks, layout).all():
-        raise CertificateError(f"rule {rule.name!r} takes an infeasible decision.")
+        raise CertificateError(f"rule {rule.name!r} makes an infeasible decision.")
     return marks
 
 

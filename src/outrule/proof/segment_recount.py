@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from outrule.data.instances import Instances
 from outrule.data.segments import Value, values_of
 from outrule.model.model import Model
 from outrule.proof.recount import Recount
-from outrule.proof.statement import Certificate, SegmentResult
+from outrule.proof.statement import Certificate
 from outrule.types import Booleans, Floats
 from outrule.words import count
 
@@ -91,7 +90,8 @@ class SegmentRecount:
         certificate: Certificate,
         shares: int,
     ):
-        self.groups, self.certificate = groups, certificate
+        claims = [*certificate.segments, *[None] * len(groups)]
+        self.groups, self.claims = groups, claims[: len(groups)]
         weight = np.ones(len(instances)) if instances.weight is None else instances.weight
         self.weight = weight
         self.counts = [
@@ -109,12 +109,11 @@ class SegmentRecount:
         self, ours: Booleans, theirs: Sequence[Booleans], tolerated: Sequence[float]
     ) -> list[list[dict[str, Any]]]:
         """All that is said of every rival, segment by segment."""
-        claims = [*self.certificate.segments, *[None] * len(self.groups)]
         return [
             data.inside(
                 ours, theirs, tolerated, claim.gap_lower if claim else None, len(self.groups)
             )
-            for data, claim in zip(self.counts, claims, strict=False)
+            for data, claim in zip(self.counts, self.claims, strict=True)
         ]
 
     def results(
@@ -122,14 +121,12 @@ class SegmentRecount:
     ) -> list[dict[str, Any]]:
         """The segments of the certificate."""
         marked = self._marked([min(row["backing"] for row in rivals) for rivals in rows])
-        claims: list[SegmentResult | None] = [*self.certificate.segments]
-        claims += [None] * len(self.groups)
         total, results = math.fsum(self.weight.tolist()), []
-        for number, (group, data, rivals) in enumerate(
-            zip(self.groups, self.counts, rows, strict=True)
+        for group, data, claim, rivals, mark in zip(
+            self.groups, self.counts, self.claims, rows, marked, strict=True
         ):
             verdict = data.verdict(rivals) if declared else "inconclusive"
-            claim, needed = claims[number], None
+            needed = None
             means = [{"lower": row["mean"]} for row in rivals]
             if declared and verdict == "inconclusive":
                 needed = last_or_first([row for row in rivals if row["open"]])
@@ -145,7 +142,7 @@ class SegmentRecount:
                     "gap_lower": min(row["lower"] for row in rivals),
                     "best_rival": data.closest(means, names, claim.best_rival if claim else ""),
                     "verdict": verdict,
-                    "together": marked[number] and verdict == "pass",
+                    "together": mark and verdict == "pass",
                     "needed": near_claim(needed, claim.needed if claim else None),
                     "differences": [row["mean"] for row in rivals],
                 }
@@ -154,12 +151,13 @@ class SegmentRecount:
 
     def _marked(self, backing: list[float]) -> list[bool]:
         """Holm's procedure; backing is the capital as a share of what the first step takes."""
-        found, n = defaultdict(bool), len(backing)
+        n = len(backing)
+        found = [False] * n
         for step, number in enumerate(np.argsort(-np.array(backing), kind="stable").tolist()):
             if backing[number] < (n - step) / n * (1 - 1e-12):
                 break
             found[number] = True
-        return [found[number] for number in range(n)]
+        return found
 
 
 def last_or_first(undecided: list[dict[str, Any]]) -> int | None:

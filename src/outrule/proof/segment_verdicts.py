@@ -15,7 +15,7 @@ from outrule.model.model import Model
 from outrule.proof.confidence import Estimates, Observations
 from outrule.proof.continuation import first_part
 from outrule.proof.judging import NEARLY, Judge, Versus
-from outrule.proof.statement import Certificate, Look, SegmentedBy, SegmentResult, Verdict
+from outrule.proof.statement import Certificate, Look, SegmentResult, Verdict
 from outrule.types import Floats, Integers
 
 
@@ -140,11 +140,3 @@ def on_the_whole(rows: Sequence[Versus], n: int, n_whole: int) -> list[Versus]:
         row if row.needed is None else row._replace(needed=-(-row.needed * n_whole // n))
         for row in rows
     ]
-
-
-def said(found: Segmentation | None) -> SegmentedBy | None:
-    """What the certificate says of how the data were cut."""
-    if found is None:
-        return None
-    by = found.by
-    return SegmentedBy(by.by, by.min_share, by.min_instances, found.note)

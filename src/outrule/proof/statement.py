@@ -301,6 +301,12 @@ def _claims(found: Certificate) -> dict[str, bool]:
     return {
         "confidence": LEAST_CONFIDENCE <= found.confidence < 1,
         "verdicts": {*found.verdicts} - {"segments"} == {"rules", *RIVALS},
+        "segments": all(
+            "segments" in found.verdicts
+            and (segment.value is None or len(segment.value) == len(segment.columns))
+            for segment in found.segments
+        ),
+        "unsupported": found.effective_n is None or found.unsupported is not None,
         "approximate": {"gap", "improvement"} <= {*found.approximate},
         "rules": len(found.rules) > 0,
         "violations": len(found.violations) > 0,

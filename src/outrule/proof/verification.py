@@ -61,7 +61,7 @@ def verify(
     units |= dict.fromkeys(("squared_error_before", "squared_error_after"), span**2)
     for name, value in derived.items():
         if name not in claimed:
-            raise CertificateError(f"{name}: the certificate does not say it.")
+            raise CertificateError(f"{name}: it is missing from the certificate.")
         _compare(claimed[name], value, name, 1e-9 * units.get(name, span))
 
 
@@ -74,10 +74,13 @@ def _compare(claimed: Any, derived: Any, path: str, tolerance: float) -> None:
             _compare(*pair, f"{path}[{number}]", tolerance)
     elif isinstance(derived, float) and type(claimed) in (int, float):
         if not math.isclose(claimed, derived, rel_tol=1e-9, abs_tol=tolerance):
-            raise CertificateError(f"{path}: the certificate says {claimed}, the data {derived}.")
+            raise _differs(path, str(claimed), str(derived))
     elif type(claimed) is not type(derived) or claimed != derived:
-        ours, theirs = reprlib.repr(derived), reprlib.repr(claimed)
-        raise CertificateError(f"{path}: the certificate says {theirs}, the data {ours}.")
+        raise _differs(path, reprlib.repr(claimed), reprlib.repr(derived))
+
+
+def _differs(path: str, claimed: str, derived: str) -> CertificateError:
+    return CertificateError(f"{path}: the certificate says {claimed}, the data say {derived}.")
 
 
 def _derive(model: Model, instances: Instances, certificate: Certificate) -> dict[str, Any]:
@@ -295,4 +298,4 @@ def _unit(model: Model, instances: Instances) -> str:
     if instances.cluster is None:
         return "instance"
     word = str(getattr(getattr(instances.origin, "names", None), "cluster", ""))
-    return word if word.isalpha() and word == word.lower() else "cluster"
+    return word if word.isalpha() and word.islower() else "cluster"

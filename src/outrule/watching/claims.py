@@ -20,6 +20,7 @@ from outrule.problems.contract import Layout
 from outrule.problems.offers import count_without, no_choices
 from outrule.proof.confidence import Observations, Sides
 from outrule.proof.logged import Log, kappa_of, kind_of
+from outrule.proof.numbers import total
 from outrule.rules.decisions import RULES, decide_all, expand
 from outrule.types import Booleans, Floats, Picks
 from outrule.watching.detectors import STAKES
@@ -78,8 +79,8 @@ def add_up(model: Model, instances: Instances, outcome: Floats, terms: Terms) ->
     observations = _observations(instances, terms)
     calibrated = model.predict(instances)
     ours = model.problem.pick_on_threads(calibrated, layout)
-    read = _known if terms.kappa is None else _logged
-    values = read(model, instances, layout, outcome, calibrated, ours, terms)
+    decided = _Decided(model, instances, layout, terms, calibrated, ours)
+    values = decided.logged() if terms.kappa is not None else decided.known(outcome)
     realised, predicted = values.realised, values.predicted
     sides = (
         Sides(*(one - predicted for one in realised)),
@@ -112,76 +113,86 @@ class _Values(NamedTuple):
     off: float  # of realised and predicted
 
 
-def _known(
-    model: Model,
-    instances: Instances,
-    layout: Layout,
-    outcome: Floats,
-    calibrated: Floats,
-    ours: Picks,
-    terms: Terms,
-) -> _Values:
-    """From the outcomes of all items; or without gaps, from those of the chosen ones."""
-    chosen = _chosen(model, instances, layout, instances.mark(ours))
-    _check_outcome(instances, outcome, chosen, terms)
-    realised, predicted = (
-        np.add.reduceat(np.where(chosen, flat, 0.0), layout.offsets[:-1])
-        for flat in (outcome, calibrated)
-    )
-    low, high = model.value_range
-    apart = high - low
-    if not model.problem.exactly_one:
-        apart = terms.k * (max(high, 0.0) - min(low, 0.0))
-    gaps: Iterable[Sides] = ()
-    if terms.full:
-        _check_choices(model, instances)
-        value = _total(outcome, ours, layout)
-        rivals = (_total(outcome, one, layout) for one in _rivals(model, instances, layout))
-        gaps = (Sides(*[value - theirs] * 3) for theirs in rivals)
-    return _Values(predicted, Sides(*[realised] * 3), gaps, apart, terms.k * (high - low))
+@dataclass(frozen=True, eq=False)
+class _Decided:
+    """A batch, and what the model decides in it."""
 
+    model: Model
+    instances: Instances
+    layout: Layout
+    terms: Terms
+    calibrated: Floats
+    ours: Picks
 
-def _logged(
-    model: Model,
-    instances: Instances,
-    layout: Layout,
-    outcome: Floats,
-    calibrated: Floats,
-    ours: Picks,
-    terms: Terms,
-) -> _Values:
-    """Of what the model decides, estimated from a log of whatever was chosen."""
-    del outcome  # is that of the instances
-    assert terms.kappa is not None
-    kind = kind_of(model, instances, terms.k, terms.kappa)
-    trusted = min(terms.kappa, kappa_of(model, instances))  # less, where propensities are unknown
-    log = Log(instances, calibrated, (replace(kind, kappa=trusted),))
-    marks = instances.mark(ours)
-    low, high = model.value_range
-    rivals = map(instances.mark, _rivals(model, instances, layout))
-    return _Values(
-        _total(calibrated, ours, layout),
-        log.worth(marks).kinds[0],
-        (log.difference(marks, theirs).kinds[0] for theirs in rivals),
-        kind.apart.high,
-        terms.k * (1 + terms.kappa) * (high - low),
-    )
+    def known(self, outcome: Floats) -> _Values:
+        """From the outcomes of all items; or without gaps, from those of the chosen ones."""
+        model, terms, layout = self.model, self.terms, self.layout
+        chosen = self._chosen()
+        _check_outcome(self.instances, outcome, chosen, terms)
+        realised, predicted = (
+            np.add.reduceat(np.where(chosen, flat, 0.0), layout.offsets[:-1])
+            for flat in (outcome, self.calibrated)
+        )
+        low, high = model.value_range
+        apart = high - low
+        if not model.problem.exactly_one:
+            apart = terms.k * (max(high, 0.0) - min(low, 0.0))
+        gaps: Iterable[Sides] = ()
+        if terms.full:
+            _check_choices(model, self.instances)
+            value = total(outcome, self.ours, layout)
+            rivals = (total(outcome, one, layout) for one in self._rivals())
+            gaps = (Sides(*[value - theirs] * 3) for theirs in rivals)
+        return _Values(predicted, Sides(*[realised] * 3), gaps, apart, terms.k * (high - low))
 
+    def logged(self) -> _Values:
+        """Of what the model decides, estimated from a log of whatever was chosen."""
+        model, instances, terms = self.model, self.instances, self.terms
+        assert terms.kappa is not None
+        kind = kind_of(model, instances, terms.k, terms.kappa)
+        trusted = min(terms.kappa, kappa_of(model, instances))  # less, if propensities are unknown
+        log = Log(instances, self.calibrated, (replace(kind, kappa=trusted),))
+        marks = instances.mark(self.ours)
+        low, high = model.value_range
+        rivals = map(instances.mark, self._rivals())
+        return _Values(
+            total(self.calibrated, self.ours, self.layout),
+            log.worth(marks).kinds[0],
+            (log.difference(marks, theirs).kinds[0] for theirs in rivals),
+            kind.apart.high,
+            terms.k * (1 + terms.kappa) * (high - low),
+        )
 
-def _rivals(model: Model, instances: Instances, layout: Layout) -> Iterator[Picks]:
-    """The decisions of every rival: rules, plain, isotonic."""
-    for first, last in threads.spans(RULES, len(model.rules)):
-        for decisions in decide_all(model.rules[first:last], instances, model.problem, layout):
-            yield expand(decisions, layout)
-    isotonic = model.isotonic.apply(instances, layout.per_item.get("frozen"))
-    for weights in (instances.prediction, isotonic):
-        yield model.problem.pick_on_threads(weights, layout)
+    def _rivals(self) -> Iterator[Picks]:
+        """The decisions of every rival: rules, plain, isotonic."""
+        model, instances, layout = self.model, self.instances, self.layout
+        for first, last in threads.spans(RULES, len(model.rules)):
+            for decisions in decide_all(model.rules[first:last], instances, model.problem, layout):
+                yield expand(decisions, layout)
+        isotonic = model.isotonic.apply(instances, layout.per_item.get("frozen"))
+        for weights in (instances.prediction, isotonic):
+            yield model.problem.pick_on_threads(weights, layout)
 
-
-def _total(flat: Floats, picks: Picks, layout: Layout) -> Floats:
-    """The sum of a flat column over each instance's decision, shape (n,)."""
-    positions = layout.offsets[:-1, None] + np.maximum(picks, 0)
-    return np.asarray(np.where(picks >= 0, flat[positions], 0.0).sum(axis=1))
+    def _chosen(self) -> Booleans:
+        """What was done: the column ``chosen`` if there is one, else what the model decides."""
+        origin = self.instances.origin
+        names = origin.frame.columns if isinstance(origin, TableOrigin) else origin.columns  # type: ignore[attr-defined] # of arrays
+        if CHOSEN not in names:
+            return self.instances.mark(self.ours)
+        marks = np.asarray(origin.flat_column(CHOSEN))
+        if marks.dtype != np.bool_:
+            raise DataError(
+                f"column {CHOSEN!r} must hold true or false in every row, as `outrule decide` "
+                "writes it: convert it, or rename it if it is something else."
+            )
+        feasible = self.model.problem.feasible(marks, self.layout)
+        if not feasible.all():
+            where = self.instances.where(int(np.argmin(feasible)))
+            raise DataError(
+                f"column {CHOSEN!r} marks a decision at {where} that is not feasible in this "
+                "problem: correct it, or drop the instance."
+            )
+        return marks
 
 
 def _observations(instances: Instances, terms: Terms) -> Observations:
@@ -197,28 +208,6 @@ def _observations(instances: Instances, terms: Terms) -> Observations:
     if instances.weight is not None and not instances.weight.any():
         raise DataError("all instances of the batch have weight zero: drop the batch.")
     return Observations.from_instances(instances, terms.max_weight)
-
-
-def _chosen(model: Model, instances: Instances, layout: Layout, ours: Booleans) -> Booleans:
-    """What was done: the column ``chosen`` if there is one, else what the model decides again."""
-    origin = instances.origin
-    names = origin.frame.columns if isinstance(origin, TableOrigin) else origin.columns  # type: ignore[attr-defined] # of arrays
-    if CHOSEN not in names:
-        return ours
-    marks = np.asarray(origin.flat_column(CHOSEN))
-    if marks.dtype != np.bool_:
-        raise DataError(
-            f"column {CHOSEN!r} must hold true or false in every row, as `outrule decide` writes "
-            "it: convert it, or rename it if it is something else."
-        )
-    feasible = model.problem.feasible(marks, layout)
-    if not feasible.all():
-        where = instances.where(int(np.argmin(feasible)))
-        raise DataError(
-            f"column {CHOSEN!r} marks a decision at {where} that is not feasible in this problem: "
-            "correct it, or drop the instance."
-        )
-    return marks
 
 
 def _check_size(layout: Layout, terms: Terms) -> None:

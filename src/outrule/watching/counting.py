@@ -84,9 +84,8 @@ def _alarm(
     since = _split(state, detectors)[watched].since(top)
     said = names if watched == "rivals" else SIDES
     assert state.last is not None
-    return Alarm(
-        watched, state.last, state.key_of(since), said[top], tuple(names[one] for one in better)
-    )
+    ahead = tuple(names[one] for one in better)
+    return Alarm(watched, state.last, state.key_of(since), said[top], ahead)
 
 
 def _split(state: State, detectors: Detectors) -> dict[Watched, Detectors]:
@@ -103,19 +102,14 @@ def parts_of(state: State, names: list[str]) -> tuple[Part, ...]:
     parts = []
     for watched, detectors in _split(state, state.detectors()).items():
         evidence, alarm = detectors.evidence(), alarms.get(watched)
+        mean = float(evidence.mean())
+        if alarm is not None:
+            said = (alarm.since, alarm.batch, alarm.name, alarm.better)
+            parts.append(Part(watched, "lost", mean, *said))
+            continue
         word: Word = "kept" if detectors.shown().all() else "undecided"
         name = (names if watched == "rivals" else SIDES)[int(np.argmax(evidence))]
-        parts.append(
-            Part(
-                watched,
-                word if alarm is None else "lost",
-                float(evidence.mean()),
-                None if alarm is None else alarm.since,
-                None if alarm is None else alarm.batch,
-                name if alarm is None else alarm.name,
-                () if alarm is None else alarm.better,
-            )
-        )
+        parts.append(Part(watched, word, mean, None, None, name, ()))
     return tuple(parts)
 
 

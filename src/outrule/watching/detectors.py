@@ -10,7 +10,7 @@ falls below zero, so that a long good past does not delay an alarm.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,7 @@ from outrule.types import Floats, Integers
 # mislead it. The best of them grows at least 8/9 as fast as the best stake between them.
 STAKES: Floats = np.exp2(-np.arange(1.0, 9.0))
 SHOWN = math.log(20)  # capital at which a claim counts as shown, with confidence 0.95
-FULL = (
-    2 * SHOWN
-)  # most capital that is kept, so that bad batches can take back what good ones showed
+FULL = 2 * SHOWN  # most capital that is kept: bad batches can take back what good ones showed
 LARGE = 600.0  # logarithm beyond which evidence is not told apart
 
 
@@ -69,8 +67,7 @@ class Detectors:
 
     def part(self, rows: slice) -> Detectors:
         """Those of some of the claims."""
-        fields = {name: array[rows] for name, array in vars(self).items()}
-        return replace(self, **fields)
+        return Detectors(**{name: array[rows] for name, array in vars(self).items()})
 
 
 def refuted(evidence: Floats, level: float) -> list[int]:

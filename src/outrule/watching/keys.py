@@ -41,12 +41,7 @@ def check_ascends(key: Key, last: Key | None) -> None:
     """Raise where a key is of another kind than the last one, or does not come after it."""
     if last is None:
         return
-    kinds = _kind(key), _kind(last)
-    if kinds[0] != kinds[1]:
-        raise DataError(
-            f"the batch key {key} is {kinds[0]}, the one before, {last}, is {kinds[1]}. The keys "
-            "of a watch must be of one kind."
-        )
+    _check_kinds(key, last)
     if not _order(key) > _order(last):
         raise DataError(
             f"batch {key} does not come after {last}, the last one counted. Batches are counted in "
@@ -57,14 +52,17 @@ def check_ascends(key: Key, last: Key | None) -> None:
 def in_order(keys: Iterable[Key]) -> list[Key]:
     """Keys of one kind, the first first."""
     found = list(keys)
-    kinds = {_kind(key): key for key in found}
-    if len(kinds) > 1:
-        (one, first), (other, second) = list(kinds.items())[:2]
-        raise DataError(
-            f"the batch key {first} is {one}, and {second} is {other}. The keys of a watch must be "
-            "of one kind."
-        )
+    for key in found[1:]:
+        _check_kinds(key, found[0])
     return sorted(found, key=_order)
+
+
+def _check_kinds(one: Key, other: Key) -> None:
+    if _kind(one) != _kind(other):
+        raise DataError(
+            f"the batch key {one} is {_kind(one)}, and {other} is {_kind(other)}. The keys of a "
+            "watch must be of one kind."
+        )
 
 
 def next_key(last: Key | None) -> int:

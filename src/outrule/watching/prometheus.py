@@ -34,7 +34,7 @@ def metrics_text(status: WatchStatus, state: State) -> str:
         "margin": ("gauge", "Margin, in the units of the value.", [(model, status.margin)]),
         "gap": (
             "gauge",
-            "Mean difference to the closest rival since the watch began or was acknowledged.",
+            "Mean difference to the closest rival since the start or the last acknowledgement.",
             [] if status.gap is None else [({**model, "rival": str(status.rival)}, status.gap)],
         ),
         "predicted": ("gauge", "Mean predicted value of decisions.", _one(model, status.predicted)),

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from outrule.data.checks import LARGEST, SMALLEST
 from outrule.errors import DataError
-from outrule.model.documents import STRICT, damaged, read_document, seal
+from outrule.model.documents import Strict, compact, damaged, read_document, seal
 from outrule.model.fitting import MOST_KAPPA
 from outrule.types import Floats
 from outrule.watching.detectors import FULL, STAKES, Detectors
@@ -46,10 +45,8 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Alarm:
+class Alarm(Strict):
     """Evidence that reached the level of the alarm; it stays until it is acknowledged."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     watched: Watched
     batch: Key  # when
@@ -59,10 +56,8 @@ class Alarm:
 
 
 @dataclass(frozen=True)
-class ClaimState:
+class ClaimState(Strict):
     """A claim: the sum of its differences, and its detectors, one per stake."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     sum: float
     doubt: tuple[float, ...]
@@ -72,10 +67,8 @@ class ClaimState:
 
 
 @dataclass(frozen=True)
-class State:
+class State(Strict):
     """Everything a watch remembers: sums are since it began, or since the last acknowledgement."""
-
-    __pydantic_config__: ClassVar = STRICT
 
     format: int
     library: str
@@ -136,7 +129,7 @@ class State:
 
     def to_json(self) -> str:
         """One line for every field, and a digest of them all."""
-        lines = (f"{json.dumps(name)}: {_line(value)}" for name, value in asdict(self).items())
+        lines = (f"{compact(name)}: {compact(value)}" for name, value in asdict(self).items())
         return seal("{\n" + ",\n".join(lines) + "\n}")
 
 
@@ -159,7 +152,8 @@ def read_state(text: str, n_rules: int, name: str) -> State:
     begun, counted = bool(file.history), file.first is not None
     claims = {
         "history": len(file.history) == min(file.n_batches, HISTORY) and _ascends(file.history),
-        "run_length": file.run_length >= 2 and file.margin >= 0,
+        "run_length": 2 <= file.run_length < 2**63 and file.margin >= 0,
+        "max_weight": file.max_weight is None or file.max_weight > 0,
         "full": (file.full is not None) == begun and (file.k or 0) >= begun,
         "kappa": file.kappa is None or (file.full is False and 0 <= file.kappa <= MOST_KAPPA),
         "n": counted <= begun and 0 <= file.n <= file.n_observations and counted == (file.n > 0),
@@ -188,9 +182,8 @@ def _is_valid(claim: ClaimState, file: State) -> bool:
 
 def _ascends(history: Sequence[Row]) -> bool:
     try:
-        for row in history:
-            if as_key(row.batch) != row.batch:
-                return False
+        if any(as_key(row.batch) != row.batch for row in history):
+            return False
         for before, after in pairwise(history):
             check_ascends(after.batch, before.batch)
     except DataError:
@@ -203,7 +196,3 @@ def _are_valid(alarms: Sequence[Alarm], file: State) -> bool:
     watched = [alarm.watched for alarm in alarms]
     known = set(file.watched) if file.first is not None else set()
     return len(set(watched)) == len(watched) and set(watched) <= known
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)

@@ -75,7 +75,7 @@ class WatchStatus:
     def sentence(self) -> str:
         """What is watched and how it stands, in a few sentences."""
         if not self.parts:
-            return "No batch has been counted since the watch began or was acknowledged."
+            return "No batch has been counted since the watch began or an alarm was acknowledged."
         words = ["There is no alarm."] if self.status == "undecided" else []
         words += [_say(part, f"{self.margin:g}") for part in self.parts]
         if len(self.parts) == 1:
@@ -95,8 +95,8 @@ class WatchStatus:
                 f"{'; estimated from a log' if self.feedback == 'logged' else ''}"
             )
             lines.append(
-                f"evidence {self.evidence:.3g}, alarm at {self.level:g}: one false alarm in "
-                f"{self.run_length:,} batches on average, or fewer"
+                f"evidence {self.evidence:.3g}, alarm at {self.level:g}: on average at most one "
+                f"false alarm in {self.run_length:,} batches"
             )
         return "\n".join(lines)
 
@@ -125,4 +125,4 @@ def _say(part: Part, margin: str) -> str:
     }[part.watched]
     if part.status == "kept":
         return f"Decisions are {claim}."
-    return f"The batches so far do not show yet that decisions are {claim}."
+    return f"The batches so far do not yet show that decisions are {claim}."

@@ -244,7 +244,8 @@ class Watch:
         check_ascends(key, self.state.last)
         if content in by_content:
             raise DataError(
-                f"batch {key} has the same rows as batch {by_content[content]}, which is counted."
+                f"batch {key} has the same rows as batch {by_content[content]}, which has been "
+                "counted."
             )
         return key
 
