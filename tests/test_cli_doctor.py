@@ -216,6 +216,12 @@ def test_a_log_is_told_what_it_is_worth_and_what_it_could_never_show(tmp_path):
     never = [row["what"] for row in found["findings"] if "could never show" in row["what"]]
     assert len(never) == 2
     assert all("(most often 'eve') by which rule" in words for words in never)
+    unnamed = LOGGED.replace('item = "driver"\n', "")
+    assert unnamed != LOGGED
+    found = examined(tmp_path, logged(600, never=["eve"]), unnamed)
+    never = [row["what"] for row in found["findings"] if "could never show" in row["what"]]
+    assert all("items per instance by which rule" in words for words in never)
+    assert never
     full = trips(1, 100).with_columns(q=pl.lit(0.2))
     found = examined(tmp_path, full, LOGGED, code=2)
     assert (

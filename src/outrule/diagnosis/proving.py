@@ -186,11 +186,12 @@ def _support(decided: Decided, log: Log) -> Iterator[Finding]:
         marks = decided.marks(number)
         found = log.support(rule.name, decided.plain_marks, marks, decided.observations)
         if found.share > 0:
-            items = f" (most often {listed([repr(item) for item in found.items])})"
+            names = [repr(item) for item in found.items]
+            items = f" (most often {listed(names)})" if names else ""
             yield warning(
                 "support",
-                f"the log could never show {found.share:.2g} items per instance"
-                f"{items if found.items else ''} by which rule {rule.name!r} and plain differ",
+                f"the log could never show {found.share:.2g} items per instance{items} by which "
+                f"rule {rule.name!r} and plain differ",
                 "They count with their worst outcome: explore over the decisions of the rules "
                 "(outrule decide --explore SHARE --explore-over rules).",
             )
