@@ -26,6 +26,7 @@ from outrule.data.origin import (
     ColumnNames,
     NoOrigin,
     Origin,
+    Rows,
     TableOrigin,
     fault,
     place,
@@ -35,6 +36,8 @@ from outrule.data.view import View
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks, computed_once
 
+ARRAYS = ("prediction", "outcome", "start", "codes", "weight", "cluster", "propensity")
+PER_INSTANCE = ("weight", "cluster")  # the others have one entry per item
 
 @dataclass(frozen=True, eq=False)
 class Instances:
@@ -248,8 +251,8 @@ class Instances:
 
     def fields(self) -> list[tuple[str, NDArray[Any] | None]]:
         """The arrays of items and instances, by name."""
-        names = ("prediction", "outcome", "start", "codes", "weight", "cluster", "propensity")
-        return [("sizes", np.diff(self.offsets)), *((name, getattr(self, name)) for name in names)]
+        arrays = ((name, getattr(self, name)) for name in ARRAYS)
+        return [("sizes", np.diff(self.offsets)), *arrays]
 
     def check_values(self, *, is_part: bool = False) -> None:
         """Raise DataError for data that no problem can work with, saying where it is first.
@@ -376,39 +379,25 @@ class Instances:
 
     def take(self, chosen: Integers) -> Instances:
         """Some of the instances, in the given order."""
-        sizes = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate(([0], np.cumsum(sizes)))
-        flat = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
-        return replace(
-            self,
-            prediction=self.prediction[flat],
-            offsets=offsets,
-            origin=self.origin.take(chosen, flat),
-            outcome=None if self.outcome is None else self.outcome[flat],
-            start=None if self.start is None else self.start[flat],
-            codes=None if self.codes is None else self.codes[flat],
-            weight=None if self.weight is None else self.weight[chosen],
-            cluster=None if self.cluster is None else self.cluster[chosen],
-            propensity=None if self.propensity is None else self.propensity[flat],
-        )
+        offsets, flat = take_items(self.offsets, chosen)
+        return self._part(chosen, flat, offsets)
 
     def slice(self, start: int, stop: int) -> Instances:
         """The instances from ``start`` to ``stop``; cheap."""
         if start == 0 and stop == len(self):
             return self
         flat = slice(int(self.offsets[start]), int(self.offsets[stop]))
-        return replace(
-            self,
-            prediction=self.prediction[flat],
-            offsets=self.offsets[start : stop + 1] - self.offsets[start],
-            origin=self.origin.slice(start, stop, flat),
-            outcome=None if self.outcome is None else self.outcome[flat],
-            start=None if self.start is None else self.start[flat],
-            codes=None if self.codes is None else self.codes[flat],
-            weight=None if self.weight is None else self.weight[start:stop],
-            cluster=None if self.cluster is None else self.cluster[start:stop],
-            propensity=None if self.propensity is None else self.propensity[flat],
-        )
+        offsets = self.offsets[start : stop + 1] - self.offsets[start]
+        return self._part(slice(start, stop), flat, offsets)
+
+    def _part(self, chosen: Rows, flat: Rows, offsets: Integers) -> Instances:
+        """Some of the instances, whose items are at these flat positions."""
+        parts: dict[str, Any] = {
+            name: getattr(self, name)[chosen if name in PER_INSTANCE else flat]
+            for name in ARRAYS
+            if getattr(self, name) is not None
+        }
+        return replace(self, offsets=offsets, origin=self.origin.take(chosen, flat), **parts)
 
     def without_origin(self) -> Instances:
         """The numbers of a table's instances alone, which are small enough to be sent."""
@@ -426,6 +415,13 @@ class Instances:
         marks = np.zeros(len(self.prediction), dtype=np.bool_)
         tally.mark_picks(picks, self.offsets, marks)
         return marks
+
+
+def take_items(offsets: Integers, chosen: Integers) -> tuple[Integers, Integers]:
+    """The offsets of some of the instances, and the flat positions of their items."""
+    sizes = np.diff(offsets)[chosen]
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    return ends, np.arange(ends[-1]) + np.repeat(offsets[chosen] - ends[:-1], sizes)
 
 
 def as_instances(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outrule import kernels, threads
-from outrule.data.instances import Instances
+from outrule.data.instances import Instances, take_items
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
 
@@ -70,9 +70,7 @@ class Layout:
 
     def take(self, chosen: Integers) -> Layout:
         """The layout of some of the instances, in the given order."""
-        sizes = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate(([0], np.cumsum(sizes)))
-        flat = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+        offsets, flat = take_items(self.offsets, chosen)
         return replace(
             self,
             offsets=offsets,
