@@ -140,6 +140,15 @@ def read_limited(path: str | PathLike[str], most: int, *, secret: bool = False) 
 
 
 @contextmanager
+def naming_errors(path: object, verb: str) -> Iterator[None]:
+    """Errors of the system become a DataError: this path cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path} cannot be {verb}: {error.strerror or error}.") from None
+
+
+@contextmanager
 def open_output(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file to write to: standard output for "-", a pipe or device, or a whole file.
 

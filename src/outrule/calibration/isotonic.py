@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from outrule import threads
 from outrule.calibration.piecewise import POOLED, Indexed, ItemCurves, curves_of_items
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.errors import DataError, check_integer, refuse_argument
 from outrule.types import Booleans, Floats, Integers, computed_once
 
 
@@ -36,7 +36,7 @@ class Isotonic:
     def __post_init__(self) -> None:
         if not isinstance(self.per_item, bool):
             raise refuse_argument(self.per_item, "per_item", "Isotonic", "a bool")
-        check_number(self.folds, "folds", "Isotonic", 2, low_open=False, integer=True)
+        check_integer(self.folds, "folds", "Isotonic", 2)
 
     def fit(
         self, instances: Instances, frozen: Booleans | None = None, least: int = 1

@@ -15,13 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from outrule import threads
-from outrule.calibration.audit import (
-    Audit,
-    Tally,
-    Whole,
-    read_tally,
-    read_values,
-)
+from outrule.calibration.audit import Audit, Tally, Whole, read_tally, read_values
 from outrule.calibration.check import Check, Step
 from outrule.calibration.checkpoints import Checkpoint
 from outrule.calibration.noise import errors_for, tolerance_for
@@ -199,18 +193,17 @@ class PartitionedData:
 
     def _errors(self, group: Group, parts: dict[int, list[Floats]]) -> Floats:
         """The standard errors of a group, from the sums of squares of the pieces of its cells."""
-        n = sum(self.wholes[cell].n for cell in group.cells)
         rows = [[row * self._unit(group, cell) ** 2 for row in parts[cell]] for cell in group.cells]
         columns = zip(*(row for some in rows for row in some), strict=True)
         squares = np.array([math.fsum(column) for column in columns])
         if group.n_counted == 1:
             return np.full(len(squares), np.inf)
-        return errors_for(squares, group.n_counted, 1 / n)
+        return errors_for(squares, group.n_counted, 1 / self._size(group)[0])
 
     def _cluster_errors(self, group: Group, mean: Floats) -> Floats:
         weight = group.cluster_weight
         assert weight is not None
-        n, n_clusters = sum(self.wholes[cell].n for cell in group.cells), np.count_nonzero(weight)
+        n_clusters = np.count_nonzero(weight)
         if n_clusters == 1:
             return np.full(len(mean), np.inf)
         found = []
@@ -220,20 +213,23 @@ class PartitionedData:
                 sums = self.engine.cluster_sums(len(weight), range(first, last), cell)
                 total += sums * self._unit(group, cell)
             found.append(((total - weight * mean[first:last, None]) ** 2).sum(axis=1))
-        return errors_for(np.concatenate(found), int(n_clusters), 1 / n)
+        return errors_for(np.concatenate(found), int(n_clusters), 1 / self._size(group)[0])
+
+    def _size(self, group: Group) -> tuple[int, float]:
+        """The number of a group's instances, and their weight."""
+        wholes = [self.wholes[cell] for cell in group.cells]
+        return sum(whole.n for whole in wholes), sum(whole.total_weight for whole in wholes)
 
     def _mean(self, group: Group) -> Floats:
         """The violations in all cells of a group together."""
-        total = sum(self.wholes[cell].total_weight for cell in group.cells)
-        shares = [self.wholes[cell].total_weight / total for cell in group.cells]
-        pairs = zip(shares, group.cells, strict=True)
-        return np.asarray(sum(share * self.violations[cell] for share, cell in pairs))
+        _, total = self._size(group)
+        shares = ((self.wholes[cell].total_weight / total, cell) for cell in group.cells)
+        return np.asarray(sum(share * self.violations[cell] for share, cell in shares))
 
     def _unit(self, group: Group, cell: int) -> float:
         """What one of the integers of a cell is, where weights have mean one in the group."""
         whole = self.wholes[cell]
-        n = sum(self.wholes[one].n for one in group.cells)
-        total = sum(self.wholes[one].total_weight for one in group.cells)
+        n, total = self._size(group)
         return self.span / 2.0**whole.bits * (n / total) * (whole.total_weight / whole.n)
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
@@ -270,6 +266,4 @@ class PartitionedCells(PartitionedData):
         return found
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
-        # As in CellData.
-        least = min([1.0, *(segment.share for segment in self.blocks.segmentation.segments)])
-        return 1 + math.ceil((super().enough_rounds(check, step, tolerance) - 1) / least)
+        return self.blocks.enough_rounds(super().enough_rounds(check, step, tolerance))

@@ -22,8 +22,7 @@ from outrule.calibration.audit import (
     Whole,
     part_of,
     residuals,
-    sum_over,
-    tally_of,
+    tally,
     value_sums,
 )
 from outrule.calibration.incremental import IncrementalAudit, Ledger
@@ -169,7 +168,7 @@ class Piece:
             decided = Decided(self.problem, part.layout, part.picks, self.value_range)
             apply_patches(prediction, *patch_columns(new, self.of_rule), decided)
             self.version = len(log)
-            return self._audit(part, prediction)
+            return tally(part, prediction, self.problem)[0]
         kept = self._ledger()
         state = IncrementalAudit(part, prediction, self.problem, kept)
         known = None if kept is None else self.store["optimiser"]  # of the predictions as they are
@@ -182,9 +181,9 @@ class Piece:
                 state.apply(entry, part.picks[:0])
             known = None
         self.version = len(log)
-        tally, optimiser = state.tally()
+        sums, optimiser = state.tally()
         self._keep(state, kept, optimiser)
-        return tally
+        return sums
 
     def squares(self, means: Floats) -> Floats:
         """How the residual sums of every test vary over the instances, before any patch."""
@@ -217,12 +216,6 @@ class Piece:
     @property
     def _incremental(self) -> bool:
         return not self.problem.simplex and not self.weighted
-
-    def _audit(self, part: Part, prediction: Floats) -> Tally:
-        residual, squares = residuals(part, prediction)
-        sums = sum_over(residual, part.layout, part.picks)
-        optimiser = self.problem.pick_on_threads(prediction, part.layout)
-        return tally_of(part, residual, sums, squares, optimiser)[0]
 
     def _ledger(self) -> Ledger | None:
         if self.ledger is None:

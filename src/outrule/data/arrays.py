@@ -169,7 +169,7 @@ def _clusters(values: ArrayLike | None, n: int) -> Integers | None:
     if values is None:
         return None
     array = _per_instance(_plain(values, "clusters"), "clusters", n)
-    null = np.array([_is_null(value) for value in array.tolist()])
+    null = np.array([is_null(value) for value in array.tolist()])
     if null.any():
         raise DataError(
             f"cluster is null at instance {int(np.argmax(null))}. "
@@ -186,7 +186,7 @@ def _per_instance(array: NDArray[Any], name: str, n: int) -> NDArray[Any]:
     return array
 
 
-def _is_null(value: Any) -> bool:
+def is_null(value: Any) -> bool:
     """Whether it is None, NaN, NaT, or pandas' NA, whose comparisons raise."""
     try:
         return value is None or bool(value != value)

@@ -39,6 +39,7 @@ from outrule.types import Booleans, Floats, Integers, Picks, computed_once
 ARRAYS = ("prediction", "outcome", "start", "codes", "weight", "cluster", "propensity")
 PER_INSTANCE = ("weight", "cluster")  # the others have one entry per item
 
+
 @dataclass(frozen=True, eq=False)
 class Instances:
     """Decision instances: the items each one offers, with predictions and perhaps outcomes.

@@ -15,6 +15,7 @@ from outrule.types import Booleans, Integers
 
 Rows = Integers | slice  # numbers, or from the first to before the last
 
+
 class Origin(ABC):
     """The contract of both kinds; *flat* arrays have one entry per item on offer."""
 

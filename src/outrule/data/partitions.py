@@ -30,13 +30,12 @@ from outrule.data.scratch import spill
 from outrule.data.sketch import mix
 from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
 from outrule.data.tables import read_frame
-from outrule.errors import DataError, check_number, refuse_argument
-from outrule.files import WILDCARDS, is_address, is_special, local_path
+from outrule.errors import DataError, check_integer, check_number, refuse_argument
+from outrule.files import WILDCARDS, is_address, is_special, local_path, naming_errors
 from outrule.types import Integers
 from outrule.words import count
 
 BUCKETS = 64  # files of hashes, each small enough to sort
-BLOCK = 1 << 22  # bytes that are hashed at a time
 
 Stamp = tuple[Any, ...]
 
@@ -126,7 +125,6 @@ class Partitions:
             files = [File(place_of(path), str(path)) for path in source]
             if not files:
                 raise refuse_argument((), "source", "Partitions", "a folder, a pattern, or paths")
-        check_number(sample, "sample", "Partitions", 2, low_open=False, integer=True)
         if propensity is not None and not isinstance(propensity, str):
             propensity = check_number(propensity, "propensity", "Partitions", 0, 1)
         logged = (propensity, observed, propensity_estimated)
@@ -135,7 +133,7 @@ class Partitions:
             "files": tuple(files),
             "columns": names,
             "value_range": check_range(value_range),
-            "sample": int(sample),
+            "sample": check_integer(sample, "sample", "Partitions", 2),
             "scratch": None if scratch is None else Path(scratch),
         }
         for name, value in given.items():
@@ -230,10 +228,8 @@ def find_files(source: str | PathLike[str]) -> list[File]:
 def _list_files(source: str | PathLike[str]) -> Iterator[tuple[Place, PurePath]]:
     """All files of a folder or pattern, here or at an address, and their names below it."""
     if is_address(source):
-        try:
+        with naming_errors(source, "read"):
             address, names = list_addresses(str(source))
-        except OSError as error:
-            raise DataError(f"{source} cannot be read: {error.strerror}.") from None
         yield from ((Address(f"{address}/{name}"), PurePosixPath(name)) for name in names)
         return
     path = Path(local_path(source))
@@ -315,28 +311,20 @@ def _check_names(files: Sequence[File], column: str, suspects: Any) -> None:
 
 def stamp_of(file: File) -> Stamp:
     """By what a change of a file is noticed."""
-    try:
+    with naming_errors(file.path, "read"):
         if isinstance(file.path, Address):
             return file.path.stamp()
         found = file.path.stat()
-    except OSError as error:
-        raise DataError(f"{file.path} cannot be read: {error.strerror}.") from None
-    return found.st_size, found.st_mtime_ns
+        return found.st_size, found.st_mtime_ns
 
 
 def fingerprint_file(path: Place) -> str:
     """SHA-256 of a file's content."""
-    digest = hashlib.sha256()
-    try:
+    with naming_errors(path, "read"):
         if isinstance(path, Address):
-            digest.update(path.read_bytes())
-            return digest.hexdigest()
+            return hashlib.sha256(path.read_bytes()).hexdigest()
         with path.open("rb") as file:
-            while block := file.read(BLOCK):
-                digest.update(block)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
-    return digest.hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def n_files(files: Sequence[Any]) -> str:

@@ -149,7 +149,7 @@ def _column(table: Any, name: str) -> Any:
 
 
 def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
-    """Codes 0, 1, ... in order of first appearance, and what they stand for."""
+    """The same as ``number_values``, of a column that must have a name in every row."""
     column = _column(table, name)
     if str(column.dtype) == "Object" or column.dtype.is_nested():
         raise DataError(
@@ -165,10 +165,18 @@ def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
             f"Every row must have its {role}: fill it, or drop the row.",
             dict.fromkeys(rows, words),
         )
-    labels = column.unique(maintain_order=True)
-    lookup = labels.to_frame().with_row_index("code")
-    joined = column.to_frame().join(lookup, on="values", how="left", maintain_order="left")
-    return joined["code"].to_numpy().astype(np.int64), labels
+    return number_values(column)
+
+
+def number_values(column: pl.Series) -> tuple[Integers, pl.Series]:
+    """Codes 0, 1, ... in order of first appearance, and what they stand for; null is a value."""
+    values = column.alias("values")
+    distinct = values.unique(maintain_order=True)
+    lookup = distinct.to_frame().with_row_index("code")
+    joined = values.to_frame().join(
+        lookup, on="values", how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined["code"].to_numpy().astype(np.int64), distinct
 
 
 def number_items(table: Any, name: str) -> tuple[Integers, tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule import kernels, threads
 from outrule.data.instances import Instances, take_items
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.errors import DataError, check_integer, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
 
 SMALL_BATCH = 1 << 15  # weights that are not worth a second thread, nor a second call
@@ -306,7 +306,7 @@ class Problem(ABC):
 
 def check_size(value: Any, name: str, owner: str, low: int = 1, most: int = MOST_ITEMS) -> None:
     """Raise for a number of items, or of what makes items, that nobody can have."""
-    check_number(value, name, owner, low, low_open=False, integer=True)
+    check_integer(value, name, owner, low)
     if value > most:
         raise refuse_argument(value, name, owner, f"at most {most:,}")
 

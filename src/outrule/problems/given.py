@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.problems.contract import Layout, Problem, Scale, count_marks, largest_offer
 from outrule.types import Booleans, Floats, Picks
 
@@ -89,7 +89,7 @@ class LinearProblem(OneByOne):
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "b", b)
         if self.k is not None:
-            check_number(self.k, "k", "LinearProblem", 1, low_open=False, integer=True)
+            check_integer(self.k, "k", "LinearProblem")
         else:
             m = A.shape[1]
             largest = self._choose(np.ones(m), {"item": np.arange(m)}, m, "any instance")
@@ -204,7 +204,7 @@ class Oracle(OneByOne):
     feasible_set: Callable[..., bool] | None = None
 
     def __post_init__(self) -> None:
-        check_number(self.k, "k", "Oracle", 1, low_open=False, integer=True)
+        check_integer(self.k, "k", "Oracle")
         check_number(self.ratio, "ratio", "Oracle", 0, 1)
         given = {} if self.feasible_set is None else {"feasible_set": self.feasible_set}
         self._check_functions(self.columns, function=self.function, **given)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule import kernels
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.problems.contract import (
     Layout,
     Problem,
@@ -43,7 +43,7 @@ class TopK(Problem):
     k: int
 
     def __post_init__(self) -> None:
-        check_number(self.k, "k", "TopK", 1, low_open=False, integer=True)
+        check_integer(self.k, "k", "TopK")
 
     def lay(self, instances: Instances) -> Layout:
         return Layout(instances.offsets, min(self.k, largest_offer(instances)), instances.width)
@@ -79,7 +79,7 @@ class PartitionMatroid(Problem):
             object.__setattr__(self, "groups", _numbers(self, "groups"))
         table = self.capacity if isinstance(self.capacity, Mapping) else {"": self.capacity}
         for value in table.values():
-            check_number(value, "capacity", "PartitionMatroid", 0, low_open=False, integer=True)
+            check_integer(value, "capacity", "PartitionMatroid", 0)
 
     def lay(self, instances: Instances) -> Layout:
         if isinstance(self.groups, str):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.instances import Instances
 from outrule.data.view import View
-from outrule.errors import ArgumentError, DataError, check_number, refuse_argument
+from outrule.errors import ArgumentError, DataError, check_integer, refuse_argument
 from outrule.problems.contract import Layout, Problem, check_size
 from outrule.types import Booleans, Floats, Picks
 
@@ -291,8 +291,8 @@ def multipliers(
     owner = "multipliers"
     check_size(n_items, "n_items", owner)
     n_items = int(n_items)
-    limit = int(check_number(limit, "limit", owner, 1, low_open=False, integer=True))
-    check_number(seed, "seed", owner, 0, low_open=False, integer=True)
+    limit = check_integer(limit, "limit", owner)
+    check_integer(seed, "seed", owner, 0)
     try:
         grid = np.asarray(levels, dtype=np.float64)
     except (TypeError, ValueError):
