@@ -53,8 +53,7 @@ def whole_file(target: Path, *, durable: bool = True) -> Iterator[Path]:
             lock.close()
         draft.replace(target)
     except BaseException:
-        if fcntl is None:
-            lock.close()
+        lock.close()
         draft.unlink(missing_ok=True)
         raise
     finally:
@@ -213,4 +212,9 @@ def is_folder(path: str | PathLike[str]) -> bool:
     path = local_path(path)
     if Path(path).is_dir():
         return True
-    return any(c in str(path) for c in WILDCARDS) and not Path(path).exists()
+    return has_wildcard(path) and not Path(path).exists()
+
+
+def has_wildcard(name: str) -> bool:
+    """Whether a path, or a part of one, is a pattern."""
+    return any(c in name for c in WILDCARDS)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from outrule import threads
 from outrule.calibration.piecewise import POOLED, Indexed, ItemCurves, curves_of_items
-from outrule.data.instances import Instances
+from outrule.data.instances import Instances, rows_by
 from outrule.errors import DataError, check_integer, refuse_argument
 from outrule.types import Booleans, Floats, Integers, computed_once
 
@@ -168,16 +168,11 @@ def _rows_by_item(
     instances: Instances, item: NDArray[np.int32]
 ) -> list[tuple[Any, Integers | slice]]:
     """The name of every item, and its rows among the given codes."""
-    m = instances.width
+    m, names = instances.width, instances.names_of_items
     if m is not None and len(item) == m * len(instances):
         return [(code, slice(code, None, m)) for code in range(m)]
-    order = np.argsort(item, kind="stable")
-    codes, starts = np.unique(item[order], return_index=True)
-    names = instances.item_names
-    return [
-        (code if names is None else names[code], rows)
-        for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True)
-    ]
+    assert names is not None
+    return list(zip(names, rows_by(item, len(names)), strict=True))
 
 
 def _curve(x: Floats, y: Floats, weight: Floats, least: int) -> tuple[Floats, Floats]:

@@ -18,8 +18,8 @@ import numpy as np
 from outrule.calibration.audit import Audit, Part, part_of
 from outrule.calibration.noise import supported_tolerance
 from outrule.calibration.patches import AnyPatch, replay
-from outrule.data.instances import Instances
-from outrule.data.segments import Segmentation, rows_by
+from outrule.data.instances import Instances, rows_by
+from outrule.data.segments import Segmentation
 from outrule.errors import DataError
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
@@ -66,19 +66,17 @@ def cut_part(part: Part, rows: Integers) -> Part:
     return part_of(part.instances.take(rows), part.layout.take(rows), picks, part.of_rule)
 
 
-def segment_tolerances(
-    found: Segmentation, tolerance: float, noise_of: tuple[Part, Floats, Problem] | None
-) -> Segmentation:
-    """The segments with what is tolerated in each: as on the whole, or what its data support."""
+def segment_noises(
+    found: Segmentation, part: Part, prediction: Floats, problem: Problem
+) -> list[float]:
+    """The tolerances that the data of the segments support."""
     noises = [0.0] * len(found)
-    if noise_of is not None:
-        part, prediction, problem = noise_of
-        for number, inside in enumerate(found.inside(part.instances)):
-            if part.weight[inside].any():  # else a batch has none of it
-                some = cut_part(part, np.flatnonzero(inside))
-                given = prediction[inside[part.instances.instance]]
-                noises[number] = supported_tolerance(some, given, problem)
-    return tolerating(found, tolerance, noises)
+    for number, inside in enumerate(found.inside(part.instances)):
+        if part.weight[inside].any():  # else a batch has none of it
+            some = cut_part(part, np.flatnonzero(inside))
+            given = prediction[inside[part.instances.instance]]
+            noises[number] = supported_tolerance(some, given, problem)
+    return noises
 
 
 def tolerating(found: Segmentation, tolerance: float, noises: Sequence[float]) -> Segmentation:

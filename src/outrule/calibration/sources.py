@@ -14,8 +14,8 @@ from outrule.calibration.audit import Audit, Part, audit, prepare, rule_values, 
 from outrule.calibration.check import Check, FixedStep, FreshBatches, Reuse, Step
 from outrule.calibration.incremental import IncrementalAudit
 from outrule.calibration.noise import supported_tolerance
-from outrule.calibration.patches import AnyPatch, Decided, apply_patches, first_point, patch_columns
-from outrule.calibration.segmented import Blocks, cut_part, segment_tolerances
+from outrule.calibration.patches import AnyPatch, first_point, patch_part
+from outrule.calibration.segmented import Blocks, cut_part, segment_noises, tolerating
 from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.errors import DataError, refuse_argument
@@ -62,7 +62,7 @@ class SameData:
 
     def replay(self, patches: Sequence[AnyPatch]) -> None:
         """Apply patches that were found on other data."""
-        _replay(patches, self.prediction, self.part, self.problem)
+        patch_part(self.part, self.prediction, patches, self.problem)
 
     def squared_error(self) -> float:
         """That of the current predictions."""
@@ -143,8 +143,11 @@ class CellData(SameData):
 
     def tolerate(self, tolerance: float, *, noisy: bool) -> Segmentation:
         """Set what is tolerated, in segments not less than their noise if that is asked for."""
-        given = (self.part, self._prediction(), self.problem) if noisy else None
-        found = segment_tolerances(self.blocks.segmentation, tolerance, given)
+        found = self.blocks.segmentation
+        noises = [0.0] * len(found)
+        if noisy:
+            noises = segment_noises(found, self.part, self._prediction(), self.problem)
+        found = tolerating(found, tolerance, noises)
         self.blocks, self.tolerance = replace(self.blocks, segmentation=found), tolerance
         return found
 
@@ -197,7 +200,7 @@ class FreshData:
             cells = CellData(part, prediction, self.problem, *cut)
             cells.replay(patches)
             return cells.next_audit(patches)
-        _replay(patches, prediction, part, self.problem)
+        patch_part(part, prediction, patches, self.problem)
         return audit(part, prediction, self.problem)
 
     def _batch(self, first: int, last: int) -> tuple[Part, Floats]:
@@ -242,11 +245,6 @@ class Source(Protocol):
     def values(self) -> Floats: ...
     def supported_tolerance(self) -> float: ...
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int: ...
-
-
-def _replay(patches: Sequence[AnyPatch], prediction: Floats, part: Part, problem: Problem) -> None:
-    decided = Decided(problem, part.layout, part.picks, part.instances.value_range)
-    apply_patches(prediction, *patch_columns(patches, part.of_rule), decided)
 
 
 class Validation:

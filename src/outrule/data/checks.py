@@ -68,10 +68,8 @@ def check_inside(
             word = repr(float(value))  # 1.0000001 is outside [0, 1], and 1 is not
         return f"{name} is {word}"
 
-    plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
     is_table = isinstance(origin, TableOrigin)
-    other = "the row" if is_table else "mark the item as unavailable"
-    rest = f". {plural} must be finite: drop the instance, or {other}."
+    rest = must_be_finite(name, "the row" if is_table else "mark the item as unavailable")
     if name == "outcome" and np.isnan(values[bad[0]]):
         n_nan = int(np.isnan(values).sum())
         rest = no_outcome(n_nan, len(values), "rows" if is_table else "entries")
@@ -81,6 +79,12 @@ def check_inside(
             "Give Instances (or [data] of the spec) the range of the values: value_range."
         )
     raise fault(what, rest, bad, origin, offsets)
+
+
+def must_be_finite(name: str, other: str) -> str:
+    """What follows the place of a value that is null, NaN or infinite."""
+    plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
+    return f". {plural} must be finite: drop the instance, or {other}."
 
 
 def check_weight(weight: Floats, origin: Origin) -> None:

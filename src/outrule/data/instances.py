@@ -425,6 +425,12 @@ def take_items(offsets: Integers, chosen: Integers) -> tuple[Integers, Integers]
     return ends, np.arange(ends[-1]) + np.repeat(offsets[chosen] - ends[:-1], sizes)
 
 
+def rows_by(number: NDArray[Any], n: int) -> list[Integers]:
+    """Where each of the numbers 0, ..., n - 1 is, ascending."""
+    order = np.argsort(number, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(number, minlength=n))[:-1])
+
+
 def as_instances(
     data: ArrayLike | Instances,
     outcomes: ArrayLike | None = None,

@@ -31,7 +31,7 @@ from outrule.data.sketch import mix
 from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
 from outrule.data.tables import read_frame
 from outrule.errors import DataError, check_integer, check_number, refuse_argument
-from outrule.files import WILDCARDS, is_address, is_special, local_path, naming_errors
+from outrule.files import has_wildcard, is_address, is_special, local_path, naming_errors
 from outrule.types import Integers
 from outrule.words import count
 
@@ -236,7 +236,7 @@ def _list_files(source: str | PathLike[str]) -> Iterator[tuple[Place, PurePath]]
     if path.is_dir():
         root, pattern = path, "**/*"
     else:
-        depth = next(i for i, part in enumerate(path.parts) if any(c in part for c in WILDCARDS))
+        depth = next(i for i, part in enumerate(path.parts) if has_wildcard(part))
         root, pattern = Path(*path.parts[:depth]), str(Path(*path.parts[depth:]))
     yield from ((one, one.relative_to(root)) for one in root.glob(pattern) if not one.is_dir())
 

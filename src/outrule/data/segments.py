@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from outrule.data.arrays import is_null
-from outrule.data.instances import Instances
+from outrule.data.instances import Instances, rows_by
 from outrule.data.origin import TableOrigin, missing
 from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers
@@ -201,12 +201,6 @@ def cut_values(
 def split_weights(weight: Floats, number: Integers, n_values: int) -> list[list[float]]:
     """The weights of every value."""
     return [weight[rows].tolist() for rows in rows_by(number, n_values)]
-
-
-def rows_by(number: Integers, n: int) -> list[Integers]:
-    """Where each of the numbers 0, ..., n - 1 is, ascending."""
-    order = np.argsort(number, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(number, minlength=n))[:-1])
 
 
 def values_of(instances: Instances, columns: tuple[str, ...]) -> tuple[Integers, list[Value]]:

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from outrule.data.arrays import numeric
+from outrule.data.checks import must_be_finite
 from outrule.data.nesting import unnest
 from outrule.data.origin import ColumnNames, TableOrigin, fault, missing
 from outrule.data.propensities import check_observed, no_outcome
@@ -202,8 +203,7 @@ def _check_nulls(
     """What is null is called null, where NaN would be a number that is none."""
     if name is not None and table[name].null_count():
         null = _column(table, name).is_null().arg_true().to_numpy().astype(np.int64)
-        plural = "Start predictions" if role == "start" else f"{role.capitalize()}s"
-        rest = f". {plural} must be finite: drop the instance, or the row."
+        rest = must_be_finite(role, "the row")
         if role == "outcome":
             rest = no_outcome(len(null), len(table), "rows")
         raise fault(f"{role} is null", rest, null, origin, offsets)

@@ -14,6 +14,7 @@ from outrule import kernels, threads
 from outrule.data.instances import Instances, take_items
 from outrule.errors import DataError, check_integer, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
+from outrule.words import count
 
 SMALL_BATCH = 1 << 15  # weights that are not worth a second thread, nor a second call
 LANES = 32  # kernels decide so many instances side by side
@@ -255,12 +256,12 @@ class Problem(ABC):
         No instance has one larger than ``most``; those whose bound is largest are solved first,
         until no other can have a larger one: mostly, these are few.
         """
-        order, largest, first, count = np.argsort(-most, kind="stable"), 1, 0, LANES
+        order, largest, first, size = np.argsort(-most, kind="stable"), 1, 0, LANES
         while first < len(order) and most[order[first]] > largest:
-            some = order[first : first + count]
+            some = order[first : first + size]
             part = replace(layout.take(some[most[some] > largest]), k=int(most[some[0]]))
             sizes = (self.pick_on_threads(np.ones(part.offsets[-1]), part) >= 0).sum(axis=1)
-            largest, first, count = max(largest, int(sizes.max())), first + count, 2 * count
+            largest, first, size = max(largest, int(sizes.max())), first + size, 2 * size
         return largest
 
     def _item_numbers(self, instances: Instances, n_items: int) -> NDArray[np.int32]:
@@ -270,7 +271,7 @@ class Problem(ABC):
         """
         if instances.width == n_items:
             return np.arange(n_items, dtype=np.int32)
-        has = f"{type(self).__name__} has {n_items} item{'s' * (n_items != 1)}"
+        has = f"{type(self).__name__} has {count(n_items, 'item')}"
         names = instances.names_of_items
         if instances.item is None or names is None:
             raise DataError(f"{has}: name the column of the 'item'.")

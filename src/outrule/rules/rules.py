@@ -18,6 +18,7 @@ from outrule.data.view import View
 from outrule.errors import ArgumentError, DataError, check_integer, refuse_argument
 from outrule.problems.contract import Layout, Problem, check_size
 from outrule.types import Booleans, Floats, Picks
+from outrule.words import count
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper's multipliers
 LIMIT = 1024
@@ -103,8 +104,8 @@ class Multiplier(Rule):
         names = self.item_names(instances)
         if isinstance(names, range) and not isinstance(self.vector, dict):
             if len(names) != (n := len(self.vector)):
-                words = f"has {n} multiplier{'s'[: n != 1]}, but the predictions have {len(names)}"
-                raise DataError(f"rule {self.name!r} {words} items.")
+                words = f"has {count(n, 'multiplier')}, but the predictions have {len(names)} items"
+                raise DataError(f"rule {self.name!r} {words}.")
             return self.vector  # type: ignore[no-any-return] # an array
         known = self._known()
         return np.asarray([known.get(name, 1.0) for name in names], dtype=np.float64)
