@@ -46,7 +46,7 @@ def _shown(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python does not write integers of thousands of digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 

@@ -192,7 +192,7 @@ def local_path(path: str | PathLike[str]) -> str:
 def check_named(path: str | PathLike[str] | None) -> None:
     """Raise for an empty name, which would mean the current folder."""
     if path is not None and not str(path):
-        raise DataError("the name of a file is empty: perhaps a variable of the shell is not set.")
+        raise DataError("a file name is empty: perhaps a shell variable is not set.")
 
 
 def is_utf8(name: str) -> bool:

@@ -210,7 +210,7 @@ def test_too_few_data_for_the_guarantee_are_refused_before_any_work(monkeypatch)
         private(0).fit(*draw(500, 0))
     heavy = np.ones(500)
     heavy[0] = 500.0
-    with pytest.raises(outrule.DataError, match="and these count as 2"):
+    with pytest.raises(outrule.DataError, match="but these count as 2"):
         private(0).fit(*draw(500, 0), sample_weight=heavy)
 
 

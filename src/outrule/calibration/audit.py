@@ -161,8 +161,8 @@ def bits_for(largest_sum: float) -> int:
     bits = min(44, 62 - int(np.ceil(np.log2(largest_sum + 1))))
     if bits < LEAST_BITS:
         raise DataError(
-            "some observed items have such small propensities that sums lose their digits: leave "
-            "out their instances, or explore more."
+            "some observed items have such small propensities that sums would lose precision: drop "
+            "their instances, or explore more."
         )
     return bits
 

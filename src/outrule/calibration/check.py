@@ -229,7 +229,7 @@ class PrivateReuse(Check):
             if n < needed:
                 raise DataError(
                     f"the guarantee of PrivateReuse needs {needed:,} instances of equal weight "
-                    f"with max_rounds={rounds} and this epsilon, and these count as {n:,}. Use "
+                    f"with max_rounds={rounds} and this epsilon, but these count as {n:,}. Use "
                     "Reuse() and a certificate, fewer max_rounds or a larger epsilon; or set "
                     "privacy, which is a heuristic."
                 )
@@ -238,10 +238,10 @@ class PrivateReuse(Check):
         sought = self.alert * tolerance
         if noise > sought:
             raise DataError(
-                f"PrivateReuse would decide by noise: with max_rounds={rounds} its scale is "
-                f"{noise:.3g}, and violations of {sought:.3g} are looked for. Give about "
-                f"{noise / sought:.3g} times as many instances, fewer max_rounds, more privacy or "
-                "a larger epsilon."
+                f"PrivateReuse would decide by noise: with max_rounds={rounds} the noise has scale "
+                f"{noise:.3g}, but it looks for violations of {sought:.3g}. Use about "
+                f"{noise / sought:.3g} times as many instances, fewer max_rounds, a larger privacy "
+                "or a larger epsilon."
             )
 
     def flag(

@@ -31,13 +31,13 @@ class Checkpoint:
         self.path, self.position = path, 0
         head = json.dumps({"format": FORMAT, "fit": identity})
         if is_special(path):
-            raise DataError(f"{path} is a pipe or a device: a checkpoint needs a file.")
+            raise DataError(f"{path} is a pipe or a device: a checkpoint must be a regular file.")
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         *complete, rest = text.split("\n")  # the rest was not finished when the process was killed
         if (complete or [head])[0] != head or (not complete and not head.startswith(rest)):
             raise DataError(
                 f"{path} is not a checkpoint of this fit: the data, the settings or the version "
-                "are others. Remove it, or name another file."
+                "have changed. Remove it, or choose another file."
             )
         self.seal = head
         self.looks: list[list[Tally]] = []
@@ -84,4 +84,4 @@ def _read(line: str, path: Path) -> list[Tally]:
 
 
 def _damaged(path: Path) -> DataError:
-    return DataError(f"{path} is damaged: remove it, and start again.")
+    return DataError(f"{path} is damaged: remove it and start again.")

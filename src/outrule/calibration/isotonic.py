@@ -53,7 +53,9 @@ class Isotonic:
         if instances.upweight is not None:
             weight = weight * instances.upweight[kept]
             if not weight.any():
-                raise DataError("no outcome of an item that predictions are about is observed.")
+                raise DataError(
+                    "no outcome is observed of any item whose prediction can be calibrated."
+                )
         groups = []
         if self.per_item and instances.item is not None:
             groups = _rows_by_item(instances, instances.item[kept])
@@ -77,8 +79,8 @@ class Isotonic:
         fold = draw_folds(instances, self.folds, generator)
         if not fold.any():
             raise DataError(
-                "Isotonic needs at least two instances (or clusters) to start from: an instance's "
-                "start comes from others."
+                "Isotonic needs at least two instances (or clusters): the start of each is fitted "
+                "on the others."
             )
         return self.fit_folds(instances, fold, frozen).apply(instances, frozen)
 

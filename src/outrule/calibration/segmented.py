@@ -55,7 +55,7 @@ def check_overlaps(n_cells: int) -> None:
     """Raise for segments that would cut the data into too many cells."""
     if n_cells > MOST_CELLS:
         raise DataError(
-            f"the segments overlap in {n_cells:,} ways, and at most {MOST_CELLS:,} are "
+            f"the segments overlap in {n_cells:,} ways, but at most {MOST_CELLS:,} are "
             "supported: use fewer columns, or a larger min_share."
         )
 

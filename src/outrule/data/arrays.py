@@ -119,8 +119,8 @@ def _check_same_columns(predictions: Any, values: Any, name: str) -> None:
     where = next(i for i in places if expected[i : i + 1] != got[i : i + 1])
     words = [repr(names[where]) if where < len(names) else "none" for names in (got, expected)]
     raise DataError(
-        f"column {where} of {name} is {words[0]}, that of the predictions {words[1]}. Both must "
-        f"have the same columns in the same order: give {name}[predictions.columns]."
+        f"column {where} of {name} is {words[0]}, but that of the predictions is {words[1]}. "
+        f"Both must have the same columns in the same order: give {name}[predictions.columns]."
     )
 
 
@@ -148,7 +148,7 @@ def _same_shape(values: ArrayLike | None, name: str, origin: ArrayOrigin) -> Flo
     array = numeric(values, name)
     if array.shape != origin.shape:
         raise DataError(
-            f"{name} have shape {array.shape}, the predictions {origin.shape}. "
+            f"{name} have shape {array.shape}, but the predictions have shape {origin.shape}. "
             "They must have the same shape."
         )
     return origin.gather(array)

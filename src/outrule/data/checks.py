@@ -91,7 +91,7 @@ def check_weight(weight: Floats, origin: Origin) -> None:
     """Weights must be finite and not negative."""
     good = np.isfinite(weight) & (weight >= 0)
     usual = (weight == 0) | ((weight >= SMALLEST) & (weight <= LARGEST))
-    remedy = f"be zero or in [{SMALLEST:g}, {LARGEST:g}]: multiply all of them by one number."
+    remedy = f"be zero or in [{SMALLEST:g}, {LARGEST:g}]: multiply all of them by the same number."
     for valid, words in ((good, "be finite and not negative."), (usual, remedy)):
         if not valid.all():
             first = int(np.argmin(valid))
@@ -114,8 +114,8 @@ def check_repeats(
     if same.any():
         raise fault(
             lambda flat: f"item {names[codes[flat]]!r} is offered twice, again",
-            ". An instance offers an item once: drop the row; or, where a row is a pair, name a "
-            "column of both, such as 'ann / monday', as the item.",
+            ". An instance can offer an item only once: drop the row; or, where a row is a pair, "
+            "use a column that names both, such as 'ann / monday', as the item.",
             np.flatnonzero(same) + 1,
             origin,
             offsets,

@@ -269,7 +269,8 @@ class Instances:
                 check_inside(values, name, self.origin, self.offsets, self.value_range)
         if self.propensity is not None:
             if self.outcome is None:
-                raise refuse_argument("given", "propensity", "Instances", "left out: no outcomes")
+                expected = "left out where there are no outcomes"
+                raise refuse_argument("given", "propensity", "Instances", expected)
             check_propensity(self.propensity, self.observed, self.origin, self.offsets)
         elif self.propensity_estimated:
             expected = "False where there is no propensity"
@@ -292,8 +293,8 @@ class Instances:
             raise refuse_argument(None, "outcomes", owner, "given")
         if self.propensity is not None:
             raise DataError(
-                f"{owner} needs the outcomes of all items, and these instances have only those "
-                "that were observed: outrule.certify estimates from them."
+                f"{owner} needs the outcomes of all items, but these instances have only those "
+                "that were observed: outrule.certify can estimate from them."
             )
         return self.outcome
 
@@ -442,9 +443,9 @@ def as_instances(
     """Arrays become Instances; Instances must already have everything that belongs to them."""
     if is_partitioned(data):
         raise DataError(
-            "Partitions are for fit and certify. Read one file after the other, as "
-            "Instances.from_table, or use the command line: outrule predict, decide and watch take "
-            "folders."
+            "Partitions work only with fit and certify. Elsewhere, read one file at a time with "
+            "Instances.from_table, or use the command line: outrule predict, decide and watch "
+            "accept folders."
         )
     if not isinstance(data, Instances):
         return Instances.from_arrays(

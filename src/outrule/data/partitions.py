@@ -160,8 +160,8 @@ class Partitions:
         free = shutil.disk_usage(place).free
         if needed > free:
             raise DataError(
-                f"about {needed / 1e9:,.1f} GB are needed on disk, and {place} has "
-                f"{free / 1e9:,.1f} GB free: name another folder as scratch, or use fewer rules."
+                f"about {needed / 1e9:,.1f} GB are needed on disk, but {place} has only "
+                f"{free / 1e9:,.1f} GB free: choose another scratch folder, or use fewer rules."
             )
         with tempfile.TemporaryDirectory(prefix="outrule-", dir=place) as folder:
             yield Path(folder)
@@ -249,12 +249,12 @@ def check_schemas(files: Sequence[File]) -> dict[str, Any]:
         for name in (*first, *found):
             ours, theirs = first.get(name), found.get(name)
             if ours != theirs:
-                words = f"holds {theirs}, and {ours} in {files[0].path}"
+                words = f"holds {theirs}, but {ours} in {files[0].path}"
                 if ours is None or theirs is None:
                     has, lacks = (file, files[0]) if ours is None else (files[0], file)
-                    words = f"is in {has.path}, and not in {lacks.path}"
+                    words = f"is in {has.path}, but not in {lacks.path}"
                 raise DataError(
-                    f"{file.path} has another schema: column {name!r} {words}. "
+                    f"{file.path} has a different schema: column {name!r} {words}. "
                     "All files must have the same columns, with the same types."
                 )
     return first
@@ -303,8 +303,8 @@ def _check_names(files: Sequence[File], column: str, suspects: Any) -> None:
         for name in names.filter(pl.Series(np.isin(names.hash().to_numpy(), suspects))).to_list():
             if name in owners:
                 raise DataError(
-                    f"{column} {name!r} is in {owners[name]} and in {file.path}: an instance must "
-                    "be whole in one file. Write all rows of an instance to the same file."
+                    f"{column} {name!r} is in {owners[name]} and in {file.path}. All rows of an "
+                    "instance must be in the same file."
                 )
             owners[name] = file.path
 

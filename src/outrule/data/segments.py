@@ -268,8 +268,8 @@ def _label(value: Any, name: str) -> str | None:
     text = str(value)
     if len(text) > LONGEST_LABEL:
         raise DataError(
-            f"column {name!r} has a value of {len(text):,} characters, and the name of a segment "
-            f"has at most {LONGEST_LABEL}."
+            f"column {name!r} has a value of {len(text):,} characters, but the name of a segment "
+            f"can have at most {LONGEST_LABEL}."
         )
     return text
 

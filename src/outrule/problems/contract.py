@@ -220,7 +220,7 @@ class Problem(ABC):
         empty = np.diff(layout.offsets) == 0
         if self.exactly_one and empty.any():
             raise DataError(
-                f"{instances.where(int(np.argmax(empty)))} has no items on offer, and "
+                f"{instances.where(int(np.argmax(empty)))} has no items on offer, but "
                 f"{type(self).__name__} must choose one: drop the instance."
             )
         return instances.origin.restore(self._mark(instances, layout), False)

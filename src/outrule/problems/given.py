@@ -47,7 +47,7 @@ class OneByOne(Problem):
             if not callable(value):
                 raise refuse_argument(value, name, owner, "a function")
         if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-            raise refuse_argument(columns, "columns", owner, "a sequence of names of columns")
+            raise refuse_argument(columns, "columns", owner, "a sequence of column names")
 
 
 def _each_instance(layout: Layout) -> Iterator[tuple[int, slice, Columns]]:

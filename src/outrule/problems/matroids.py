@@ -98,7 +98,7 @@ class PartitionMatroid(Problem):
         if group not in self.capacity:
             raise DataError(
                 f"PartitionMatroid has no capacity for group {group!r}. "
-                "Give every group a capacity, or one capacity to all."
+                "Give every group a capacity, or one capacity for all."
             )
         return self.capacity[group]
 
@@ -187,7 +187,9 @@ class LaminarMatroid(FixedMatroid):
         sets = _check_sets(self.sets, self.n_items, owner)
         capacity = _numbers(self, "capacity")
         if len(capacity) != len(sets):
-            raise refuse_argument(self.capacity, "capacity", owner, f"{len(sets)} ints, one a set")
+            raise refuse_argument(
+                self.capacity, "capacity", owner, f"{len(sets)} ints, one per set"
+            )
         if not _is_laminar(sets):
             expected = "sets that are pairwise nested or disjoint"
             raise refuse_argument(self.sets, "sets", owner, expected)
@@ -290,7 +292,7 @@ def _numbers(problem: Problem, name: str) -> tuple[int, ...]:
         whole = array.ndim == 1 and array.dtype.kind in "iu"
         return whole and array.min() >= 0 and array.max() < 2**63
 
-    expected = "a non-empty sequence of ints from 0"
+    expected = "a non-empty sequence of non-negative ints"
     return tuple(problem._check_array(name, expected, good).tolist())
 
 

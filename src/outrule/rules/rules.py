@@ -267,7 +267,10 @@ class Fixed(Rule):
         if isinstance(names, range):
             is_number = not isinstance(self.item, bool | np.bool_)  # though True equals 1
             if not (is_number and self.item in names):
-                raise DataError(f"rule {self.name!r} names item {self.item!r} of {len(names)}.")
+                raise DataError(
+                    f"rule {self.name!r} names item {self.item!r}, but the items are numbered "
+                    f"from 0 to {len(names) - 1}."
+                )
         code = names.index(self.item) if self.item in names else -1
         return np.asarray(instances.item == code)
 
