@@ -180,6 +180,21 @@ def test_an_oracle_that_chooses_more_than_k_is_refused():
         problem.solve([[0.0, 0.2], [0.1, 0.2]])
 
 
+def test_an_error_names_an_instance_by_its_number_among_all():
+    data = Instances.from_arrays([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0], [0.4, 0.5]])
+    message = "for instance 3, more than k = 1: give a larger k."
+    for problem in (
+        outrule.Oracle(lambda weights: weights > 0, k=1),
+        outrule.LinearProblem(A=[[1, 1]], b=[2], k=1),
+    ):
+        for chosen in ([0, 3, 1], [3], [2, 0, 3]):
+            part, layout = data.take(np.array(chosen)), problem.lay(data)
+            with pytest.raises(DataError, match=re.escape(message)):
+                problem.solve(part)
+            with pytest.raises(DataError, match=re.escape(message)):
+                problem.pick(part.prediction, layout.take(np.array(chosen)))
+
+
 def test_an_oracle_may_say_what_is_feasible():
     first_only = outrule.Oracle(
         lambda weights: np.arange(len(weights)) == 0, k=1, feasible_set=lambda marks: marks[0]

@@ -230,10 +230,10 @@ class Instances:
         return self.item_names
 
     @property
-    def first_number(self) -> int:
-        """The caller's number of the first instance; 0 for a table, whose instances have names."""
-        numbers = getattr(self.origin, "numbers", None)
-        return 0 if numbers is None or not len(numbers) else int(numbers[0])
+    def numbers(self) -> Integers:
+        """The caller's numbers of the instances; 0, 1, ... for a table, where they have names."""
+        numbers: Integers | None = getattr(self.origin, "numbers", None)
+        return np.arange(len(self)) if numbers is None else numbers
 
     @computed_once
     def instance(self) -> Integers:

@@ -23,12 +23,7 @@ from numpy.typing import NDArray
 
 from outrule.data.addresses import Address, Place
 from outrule.data.silence import quiet_panics
-from outrule.data.table_sizes import (
-    FAULTS,
-    arrow_bytes,
-    check_memory,
-    read_stream,
-)
+from outrule.data.table_sizes import FAULTS, arrow_bytes, check_memory, read_stream
 from outrule.errors import DataError
 from outrule.files import STANDARD, is_address, is_special, is_utf8, local_path, open_output
 from outrule.threads import check_forks

@@ -34,7 +34,6 @@ class Layout:
     per_item: Arrays = field(default_factory=dict)  # one entry per item on offer
     per_instance: Arrays = field(default_factory=dict)
     shared: Arrays = field(default_factory=dict)  # the same for all instances
-    first: int = 0  # number of the first instance, for messages
 
     @classmethod
     def of(
@@ -50,8 +49,7 @@ class Layout:
         """A layout of these instances; where ``width`` is m, arrays per item have m entries."""
         own, pattern = (per_item, {}) if width is None else ({}, per_item)
         common = pattern | (shared or {})
-        first = instances.first_number
-        return cls(instances.offsets, k, width, own, per_instance or {}, common, first)
+        return cls(instances.offsets, k, width, own, per_instance or {}, common)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -66,7 +64,6 @@ class Layout:
             offsets=self.offsets[start : stop + 1] - first,
             per_item={name: array[first:last] for name, array in self.per_item.items()},
             per_instance={name: array[start:stop] for name, array in self.per_instance.items()},
-            first=self.first + start,
         )
 
     def take(self, chosen: Integers) -> Layout:

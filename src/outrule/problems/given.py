@@ -32,7 +32,7 @@ class OneByOne(Problem):
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         weights = layout.scaled(weights, scale)
         for i, part, columns in _each_instance(layout):
-            where = f"instance {layout.first + i}"
+            where = f"instance {layout.per_instance['number'][i]}"
             positions = self._choose(weights[part], columns, layout.k, where)
             if len(positions) > layout.k:
                 raise DataError(
@@ -97,8 +97,8 @@ class LinearProblem(OneByOne):
 
     def lay(self, instances: Instances) -> Layout:
         item = {"item": self._item_numbers(instances, np.shape(self.A)[1])}
-        k = min(self.k or 1, largest_offer(instances))
-        return Layout.of(instances, k, item, width=instances.width)
+        k, numbers = min(self.k or 1, largest_offer(instances)), {"number": instances.numbers}
+        return Layout.of(instances, k, item, width=instances.width, per_instance=numbers)
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         from scipy.optimize import Bounds, LinearConstraint, milp  # heavy, and only needed here
@@ -158,7 +158,8 @@ class Matroid(OneByOne):
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
         width = instances.width if set(columns) <= {"item"} else None
-        return self._with_rank(Layout(instances.offsets, 0, width, columns))
+        numbers = {"number": instances.numbers}
+        return self._with_rank(Layout(instances.offsets, 0, width, columns, numbers))
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         chosen: list[int] = []
@@ -211,9 +212,8 @@ class Oracle(OneByOne):
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
-        first = instances.first_number
-        k = min(self.k, largest_offer(instances))
-        return Layout(instances.offsets, k, instances.width, columns, first=first)
+        k, numbers = min(self.k, largest_offer(instances)), {"number": instances.numbers}
+        return Layout(instances.offsets, k, instances.width, columns, numbers)
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         if not len(weights):

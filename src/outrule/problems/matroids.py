@@ -15,14 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from outrule import kernels
 from outrule.data.instances import Instances
 from outrule.errors import DataError, check_integer, check_number, refuse_argument
-from outrule.problems.contract import (
-    Layout,
-    Problem,
-    Scale,
-    check_size,
-    largest_offer,
-    read_column,
-)
+from outrule.problems.contract import Layout, Problem, Scale, check_size, largest_offer, read_column
 from outrule.problems.matchings import Graph
 from outrule.types import Floats, Integers, Picks, computed_once
 
