@@ -168,7 +168,7 @@ def split_instance(folder):
     pl.concat([pl.read_parquet(path), pl.read_parquet(folder / "a.parquet")[:1]]).write_parquet(
         path
     )
-    return f"trip 20000 is in {folder / 'a.parquet'} and in {path}: an instance must be whole"
+    return f"trip 20000 is in {folder / 'a.parquet'} and in {path}. All rows of an instance"
 
 
 def add_csv(folder):

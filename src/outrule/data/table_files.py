@@ -465,5 +465,5 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, pl.exceptions.PanicException):
-        return "Polars crashed: the file is damaged, or two columns have the same name"
+        return "Polars crashed on damage, or on two columns of the same name"
     return str(error).strip().partition("\n")[0].rstrip(".:") or type(error).__name__
