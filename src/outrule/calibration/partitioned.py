@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +20,7 @@ from outrule.calibration.checkpoints import Checkpoint
 from outrule.calibration.noise import errors_for, tolerance_for
 from outrule.calibration.patches import AnyPatch
 from outrule.calibration.pieces import REFRESH, Log, Opening, Piece, Question
-from outrule.calibration.segmented import Blocks, tolerating
+from outrule.calibration.segmented import Blocks
 from outrule.calibration.sources import rounds_for
 from outrule.data.segments import Segmentation
 from outrule.types import Floats, Integers
@@ -75,15 +74,15 @@ def opening(wholes: Sequence[Whole], every: Whole) -> list[tuple[Whole, ...]]:
 
 def add_tallies(found: Sequence[tuple[int, Tally]]) -> list[Tally]:
     """The sums of every cell, from those of pieces."""
-    return [reduce(Tally.plus, some) for some in by_cell(found)]
+    return [reduce(Tally.plus, some) for some in by_cell(found).values()]
 
 
-def by_cell(found: Sequence[tuple[int, Any]]) -> list[list[Any]]:
-    """Answers by the cells of the pieces that gave them; every cell has some."""
-    parts: dict[int, list[Any]] = {}
+def by_cell(found: Sequence[tuple[int, Any]]) -> dict[int, list[Any]]:
+    """Answers by the cells of the pieces that gave them, which are in order."""
+    parts: dict[int, list[Any]] = {cell: [] for cell in sorted({cell for cell, _ in found})}
     for cell, one in found:
-        parts.setdefault(cell, []).append(one)
-    return [parts[cell] for cell in sorted(parts)]
+        parts[cell].append(one)
+    return parts
 
 
 class Group(NamedTuple):
@@ -116,7 +115,7 @@ class PartitionedData:
         self.span, self.weight = value_range[1] - value_range[0], every.total_weight
         self.logs: list[list[AnyPatch | None]] = [[] for _ in wholes]
         self.violations: list[Floats] = []  # of the start, in every cell
-        openings = by_cell(engine.open(wholes, every))
+        openings = list(by_cell(engine.open(wholes, every)).values())
         all_of_them = [one for some in openings for one in some]
         self.marked = [sum(one.marked for one in some) for some in openings]
         self.value_sums = np.asarray(sum(one.values for one in all_of_them))
@@ -186,9 +185,7 @@ class PartitionedData:
         for group, mean in zip(groups, means, strict=True):
             for cell in group.cells:
                 asked[cell] = mean
-        parts: dict[int, list[Floats]] = {}
-        for cell, found in self.engine.squares(asked):
-            parts.setdefault(cell, []).append(found)
+        parts = by_cell(self.engine.squares(asked))
         return [self._errors(group, parts) for group in groups]
 
     def _errors(self, group: Group, parts: dict[int, list[Floats]]) -> Floats:
@@ -257,13 +254,11 @@ class PartitionedCells(PartitionedData):
 
     def tolerate(self, tolerance: float, *, noisy: bool) -> Segmentation:
         """Set what is tolerated, in segments not less than their noise if that is asked for."""
-        found = self.blocks.segmentation
-        noises = [0.0] * len(found)
+        noises = [0.0] * len(self.blocks.segmentation)
         if noisy:
             noises = [noise for groups in self.groups for noise in self._noise(groups)]
-        found = tolerating(found, tolerance, noises)
-        self.blocks, self.tolerance = replace(self.blocks, segmentation=found), tolerance
-        return found
+        self.blocks, self.tolerance = self.blocks.tolerating(tolerance, noises), tolerance
+        return self.blocks.segmentation
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
         return self.blocks.enough_rounds(super().enough_rounds(check, step, tolerance))

@@ -79,13 +79,6 @@ def segment_noises(
     return noises
 
 
-def tolerating(found: Segmentation, tolerance: float, noises: Sequence[float]) -> Segmentation:
-    """The segments with their tolerances: that of the whole, but not less than their noise."""
-    pairs = zip(found.segments, noises, strict=True)
-    segments = tuple(s._replace(tolerance=max(tolerance, noise)) for s, noise in pairs)
-    return replace(found, segments=segments)
-
-
 @dataclass(frozen=True, eq=False)
 class Blocks:
     """How the audits of cells become those of the whole and of every segment."""
@@ -106,6 +99,12 @@ class Blocks:
     def mean(self, of_cells: Sequence[Any]) -> Any:
         """The mean of something over all instances."""
         return sum(share * one for share, one in zip(self.weights, of_cells, strict=True))
+
+    def tolerating(self, tolerance: float, noises: Sequence[float]) -> Blocks:
+        """With the tolerances of the segments: that of the whole, but not less than their noise."""
+        pairs = zip(self.segmentation.segments, noises, strict=True)
+        segments = tuple(s._replace(tolerance=max(tolerance, noise)) for s, noise in pairs)
+        return replace(self, segmentation=replace(self.segmentation, segments=segments))
 
     def enough_rounds(self, for_whole: int) -> int:
         """Rounds after which the loop has stopped by itself, from those without segments.

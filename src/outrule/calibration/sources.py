@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +14,7 @@ from outrule.calibration.check import Check, FixedStep, FreshBatches, Reuse, Ste
 from outrule.calibration.incremental import IncrementalAudit
 from outrule.calibration.noise import supported_tolerance
 from outrule.calibration.patches import AnyPatch, first_point, patch_part
-from outrule.calibration.segmented import Blocks, cut_part, segment_noises, tolerating
+from outrule.calibration.segmented import Blocks, cut_part, segment_noises
 from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.errors import DataError, refuse_argument
@@ -147,9 +146,8 @@ class CellData(SameData):
         noises = [0.0] * len(found)
         if noisy:
             noises = segment_noises(found, self.part, self._prediction(), self.problem)
-        found = tolerating(found, tolerance, noises)
-        self.blocks, self.tolerance = replace(self.blocks, segmentation=found), tolerance
-        return found
+        self.blocks, self.tolerance = self.blocks.tolerating(tolerance, noises), tolerance
+        return self.blocks.segmentation
 
     def _prediction(self) -> Floats:
         """That of all cells, in the order of the data."""

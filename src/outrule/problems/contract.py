@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule import kernels, threads
 from outrule.data.instances import Instances, take_items
+from outrule.data.origin import Rows
 from outrule.errors import DataError, check_integer, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
 from outrule.words import count
@@ -58,17 +59,16 @@ class Layout:
         """The layout of the instances from ``start`` to ``stop``."""
         if start == 0 and stop == len(self):
             return self
-        first, last = self.offsets[start], self.offsets[stop]
-        return replace(
-            self,
-            offsets=self.offsets[start : stop + 1] - first,
-            per_item={name: array[first:last] for name, array in self.per_item.items()},
-            per_instance={name: array[start:stop] for name, array in self.per_instance.items()},
-        )
+        offsets = self.offsets[start : stop + 1]
+        return self._part(slice(start, stop), slice(offsets[0], offsets[-1]), offsets - offsets[0])
 
     def take(self, chosen: Integers) -> Layout:
         """The layout of some of the instances, in the given order."""
         offsets, flat = take_items(self.offsets, chosen)
+        return self._part(chosen, flat, offsets)
+
+    def _part(self, chosen: Rows, flat: Rows, offsets: Integers) -> Layout:
+        """The layout of some of the instances, whose items are at these flat positions."""
         return replace(
             self,
             offsets=offsets,
