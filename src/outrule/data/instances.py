@@ -102,7 +102,7 @@ class Instances:
         predictions : array-like of shape (n, m)
         outcomes : array-like of shape (n, m), optional
         start : array-like of shape (n, m), optional
-            The output of another calibrator, if the loop shall start from it.
+            The output of another calibrator, to start the loop from.
         available : boolean array-like of shape (n, m), optional
             False where an item is not on offer; whatever the other arrays hold there is ignored.
         weight, cluster : array-like of shape (n,), optional
@@ -113,7 +113,7 @@ class Instances:
             outcomes may be NaN where they are not known. NaN is allowed there too, 0 means that
             the log could never show it.
         propensity_estimated : bool
-            Whether propensities come from a model of the log, and not from what drew the choices.
+            Whether propensities were estimated by a model, not recorded when choices were drawn.
 
         Examples
         --------
@@ -159,10 +159,10 @@ class Instances:
 
         A table with one row per instance may hold its items in lists, as tables of Spark, BigQuery
         and Snowflake do: where the predictions are lists, all lists of a row have one entry per
-        item, and other columns have one value per instance. What ``predict`` and ``decide`` give
-        back are then lists too, one per row.
+        item, and other columns have one value per instance. ``predict`` and ``decide`` then return
+        lists too, one per row.
 
-        Names are compared as text, so that ``instance=0`` finds the column 0 of a pandas frame.
+        Names are compared as strings, so that ``instance=0`` finds the column 0 of a pandas frame.
 
         Parameters
         ----------

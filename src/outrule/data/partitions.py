@@ -53,23 +53,23 @@ class Partitions:
 
     ``DecisionCalibrator.fit`` and ``outrule.certify`` accept it in place of Instances. The files
     are read one at a time, and what the loop needs of them is kept on disk. The result is that of
-    ``Instances.from_table`` on all files one below the other, with the same bits for any cut into
-    files and any number of threads, up to ``sample`` instances. With more, the start and isotonic
-    regression are fitted on a sample of so many, and all instances take part in the loop.
+    ``Instances.from_table`` on all files together, with the same bits however the rows are split
+    into files and for any number of threads, up to ``sample`` instances. With more, the start and
+    isotonic regression are fitted on a sample of that size; the loop still uses all instances.
 
     Parameters
     ----------
     source : a folder, a pattern such as ``"logs/*.parquet"``, or a sequence of paths
-        Each may be an address that fsspec knows, such as ``"s3://bucket/folder"``. Of a folder,
-        with its subfolders; files in the order of their names. All have the same columns, and the
-        rows of an instance are in one file.
+        Each may be an address that fsspec knows, such as ``"s3://bucket/folder"``. A folder
+        includes its subfolders; files are read in the order of their names. All must have the
+        same columns, and all rows of an instance must be in one file.
     instance, prediction, ..., value_range : as for ``Instances.from_table``
     sample : int
-        The most instances that the start and isotonic regression are fitted on, and by which it is
-        checked whether propensities fit a log.
+        The most instances that the start and isotonic regression are fitted on, and on which the
+        propensities of a log are checked.
     scratch : path, optional
         A folder with room for about 24 bytes per row and one per rule, instance and chosen item.
-        By default that of temporary files.
+        By default the system's folder for temporary files.
 
     Examples
     --------

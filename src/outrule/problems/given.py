@@ -66,7 +66,7 @@ class LinearProblem(OneByOne):
     A : array-like of shape (c, m)
     b : array-like of shape (c,)
     k : int, optional
-        The size of the largest decision; found by HiGHS where not given.
+        The size of the largest decision; found by HiGHS if not given.
 
     Notes
     -----
