@@ -140,7 +140,10 @@ class ArrayOrigin(Origin):
         yield from self.columns.items()
 
     def take(self, chosen: Rows, flat: Rows) -> ArrayOrigin:
-        numbers: Integers = np.r_[chosen] if self.numbers is None else self.numbers[chosen]
+        if self.numbers is not None:
+            numbers = self.numbers[chosen]
+        else:
+            numbers = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
         return ArrayOrigin(
             (len(numbers), self.shape[1]),
             None if self.available is None else self.available[chosen],
