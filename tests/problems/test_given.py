@@ -195,6 +195,15 @@ def test_an_error_names_an_instance_by_its_number_among_all():
                 problem.pick(part.prediction, layout.take(np.array(chosen)))
 
 
+def test_an_error_about_a_table_names_the_first_row_of_the_instance():
+    frame = pl.DataFrame({"trip": ["a", "a", "b", "c", "b"], "score": [0.1, 0.0, 0.4, 0.0, 0.5]})
+    data = Instances.from_table(frame, instance="trip", prediction="score")
+    problem = outrule.Oracle(lambda weights: weights > 0, k=1)
+    for part in (data, data.slice(1, 3), data.take(np.array([2, 1]))):
+        with pytest.raises(DataError, match="chose 2 items for the instance in row 2 of the table"):
+            problem.solve(part)
+
+
 def test_an_oracle_may_say_what_is_feasible():
     first_only = outrule.Oracle(
         lambda weights: np.arange(len(weights)) == 0, k=1, feasible_set=lambda marks: marks[0]

@@ -229,12 +229,6 @@ class Instances:
             return range(self.origin.shape[1])
         return self.item_names
 
-    @property
-    def numbers(self) -> Integers:
-        """The caller's numbers of the instances; 0, 1, ... for a table, where they have names."""
-        numbers: Integers | None = getattr(self.origin, "numbers", None)
-        return np.arange(len(self)) if numbers is None else numbers
-
     @computed_once
     def instance(self) -> Integers:
         """The instance of every item, shape (n_items_in_all,)."""

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.instances import Instances
+from outrule.data.origin import TableOrigin
 from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.problems.contract import Layout, Problem, Scale, count_marks, largest_offer
 from outrule.types import Booleans, Floats, Picks
@@ -32,7 +33,7 @@ class OneByOne(Problem):
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         weights = layout.scaled(weights, scale)
         for i, part, columns in _each_instance(layout):
-            where = f"instance {layout.per_instance['number'][i]}"
+            where = _place(layout, i)
             positions = self._choose(weights[part], columns, layout.k, where)
             if len(positions) > layout.k:
                 raise DataError(
@@ -48,6 +49,21 @@ class OneByOne(Problem):
                 raise refuse_argument(value, name, owner, "a function")
         if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
             raise refuse_argument(columns, "columns", owner, "a sequence of column names")
+
+
+def _places(instances: Instances) -> Columns:
+    """Where the instances are among all: the first rows of a table, or the numbers of an array."""
+    if isinstance(instances.origin, TableOrigin):
+        return {"row": instances.origin.given_rows[instances.offsets[:-1]]}
+    numbers = getattr(instances.origin, "numbers", None)
+    return {"number": np.arange(len(instances)) if numbers is None else numbers}
+
+
+def _place(layout: Layout, i: int) -> str:
+    """The same in words, for messages."""
+    if "row" in layout.per_instance:
+        return f"the instance in row {layout.per_instance['row'][i]} of the table"
+    return f"instance {layout.per_instance['number'][i]}"
 
 
 def _each_instance(layout: Layout) -> Iterator[tuple[int, slice, Columns]]:
@@ -97,8 +113,8 @@ class LinearProblem(OneByOne):
 
     def lay(self, instances: Instances) -> Layout:
         item = {"item": self._item_numbers(instances, np.shape(self.A)[1])}
-        k, numbers = min(self.k or 1, largest_offer(instances)), {"number": instances.numbers}
-        return Layout.of(instances, k, item, width=instances.width, per_instance=numbers)
+        k, places = min(self.k or 1, largest_offer(instances)), _places(instances)
+        return Layout.of(instances, k, item, width=instances.width, per_instance=places)
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         from scipy.optimize import Bounds, LinearConstraint, milp  # heavy, and only needed here
@@ -158,8 +174,8 @@ class Matroid(OneByOne):
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
         width = instances.width if set(columns) <= {"item"} else None
-        numbers = {"number": instances.numbers}
-        return self._with_rank(Layout(instances.offsets, 0, width, columns, numbers))
+        places = _places(instances)
+        return self._with_rank(Layout(instances.offsets, 0, width, columns, places))
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         chosen: list[int] = []
@@ -212,8 +228,8 @@ class Oracle(OneByOne):
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
-        k, numbers = min(self.k, largest_offer(instances)), {"number": instances.numbers}
-        return Layout(instances.offsets, k, instances.width, columns, numbers)
+        k, places = min(self.k, largest_offer(instances)), _places(instances)
+        return Layout(instances.offsets, k, instances.width, columns, places)
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         if not len(weights):
