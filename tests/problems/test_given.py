@@ -193,6 +193,9 @@ def test_an_error_names_an_instance_by_its_number_among_all():
                 problem.solve(part)
             with pytest.raises(DataError, match=re.escape(message)):
                 problem.pick(part.prediction, layout.take(np.array(chosen)))
+        with pytest.raises(DataError, match=re.escape(message)):
+            problem.solve(data.slice(2, 4))
+        assert len(problem.lay(data.take(np.array([], dtype=int)))) == 0
 
 
 def test_an_error_about_a_table_names_the_first_row_of_the_instance():
