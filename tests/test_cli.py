@@ -491,14 +491,14 @@ def test_places_that_cannot_be_written_are_refused_before_the_work(folder, tmp_p
         (tmp_path / "nowhere" / "t.csv", "does not exist: create it first"),
         (tmp_path / "link.csv", f"the folder {tmp_path / 'nowhere'} does not exist"),
         (tmp_path / "t.xlsx", "unsupported file extension '.xlsx'; use .parquet, .csv, .tsv"),
-        ("", "the name of a file is empty"),
+        ("", "a file name is empty"),
     ):
         assert refused(run("predict", model, today, "-o", output), words)
 
 
 def test_an_empty_name_is_not_the_current_folder(folder, tmp_path):
     model, spec, out = folder / "model.json", folder / "spec.toml", tmp_path / "out"
-    words = "the name of a file is empty"
+    words = "a file name is empty"
     assert refused(run("decide", model, "", "-o", out), words)
     assert refused(run("fit", "", "--spec", spec, "-o", out), words)
     assert refused(run("certify", model, "", "-o", out), words)

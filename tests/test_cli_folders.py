@@ -153,14 +153,14 @@ def lose(folder):
 def add_column(folder):
     path = folder / "day=2" / "b.parquet"
     pl.read_parquet(path).with_columns(extra=1).write_parquet(path)
-    return f"{path} has another schema: column 'extra' is in {path}, and not in"
+    return f"{path} has a different schema: column 'extra' is in {path}, but not in"
 
 
 def change_type(folder):
     path = folder / "day=2" / "b.parquet"
     frame = pl.read_parquet(path)
     frame.with_columns(frame["score"].cast(pl.Float32)).write_parquet(path)
-    return "column 'score' holds Float32, and Float64 in"
+    return "column 'score' holds Float32, but Float64 in"
 
 
 def split_instance(folder):
@@ -168,7 +168,7 @@ def split_instance(folder):
     pl.concat([pl.read_parquet(path), pl.read_parquet(folder / "a.parquet")[:1]]).write_parquet(
         path
     )
-    return f"trip 20000 is in {folder / 'a.parquet'} and in {path}: an instance must be whole"
+    return f"trip 20000 is in {folder / 'a.parquet'} and in {path}. All rows of an instance"
 
 
 def add_csv(folder):

@@ -46,7 +46,7 @@ def _shown(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python does not write integers of thousands of digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
 
 
@@ -69,14 +69,14 @@ def check_number(
     if good and _is_finite(value):
         above = value > low if low_open else value >= low
         below = value < high if high_open else value <= high
-        good = above and below
-    else:
-        good = False
-    if not good:
-        raise refuse_argument(
-            value, name, owner, _interval(low, high, low_open, high_open, integer)
-        )
-    return int(value) if integer else float(value)
+        if above and below:
+            return int(value) if integer else float(value)
+    raise refuse_argument(value, name, owner, _interval(low, high, low_open, high_open, integer))
+
+
+def check_integer(value: Any, name: str, owner: str, low: int = 1) -> int:
+    """Return ``value`` if it is an integer of at least ``low``, else refuse it."""
+    return int(check_number(value, name, owner, low, low_open=False, integer=True))
 
 
 def _is_finite(value: Any) -> bool:

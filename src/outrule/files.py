@@ -53,8 +53,7 @@ def whole_file(target: Path, *, durable: bool = True) -> Iterator[Path]:
             lock.close()
         draft.replace(target)
     except BaseException:
-        if fcntl is None:
-            lock.close()
+        lock.close()
         draft.unlink(missing_ok=True)
         raise
     finally:
@@ -140,6 +139,15 @@ def read_limited(path: str | PathLike[str], most: int, *, secret: bool = False) 
 
 
 @contextmanager
+def naming_errors(path: object, verb: str) -> Iterator[None]:
+    """Errors of the system become a DataError: this path cannot be read or written."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path} cannot be {verb}: {error.strerror or error}.") from None
+
+
+@contextmanager
 def open_output(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file to write to: standard output for "-", a pipe or device, or a whole file.
 
@@ -184,7 +192,7 @@ def local_path(path: str | PathLike[str]) -> str:
 def check_named(path: str | PathLike[str] | None) -> None:
     """Raise for an empty name, which would mean the current folder."""
     if path is not None and not str(path):
-        raise DataError("the name of a file is empty: perhaps a variable of the shell is not set.")
+        raise DataError("a file name is empty: perhaps a shell variable is not set.")
 
 
 def is_utf8(name: str) -> bool:
@@ -204,4 +212,9 @@ def is_folder(path: str | PathLike[str]) -> bool:
     path = local_path(path)
     if Path(path).is_dir():
         return True
-    return any(c in str(path) for c in WILDCARDS) and not Path(path).exists()
+    return has_wildcard(path) and not Path(path).exists()
+
+
+def has_wildcard(name: str) -> bool:
+    """Whether a path, or a part of one, is a pattern."""
+    return any(c in name for c in WILDCARDS)

@@ -131,7 +131,8 @@ class _Forks:
     seen = lost = False
 
     def look(self) -> None:
-        self.seen = "polars" in sys.modules and _polars_has_threads()
+        # Importing Polars starts none of its threads.
+        self.seen = "polars" in sys.modules and any_thread("comm", r"polars-\d")
 
     def remember(self) -> None:
         """In the child process, which has none of its parent's threads."""
@@ -149,13 +150,13 @@ def check_forks() -> None:
         )
 
 
-def _polars_has_threads() -> bool:
-    """By their names, where the system lists them; importing Polars starts none of them."""
-    names = []
-    for path in Path("/proc/self/task").glob("*/comm"):
+def any_thread(file: str, pattern: str) -> bool:
+    """Whether what the system says in this file of any thread of this process matches."""
+    for path in Path("/proc/self/task").glob(f"*/{file}"):
         with suppress(OSError):  # it has ended
-            names.append(path.read_text())
-    return any(re.match(r"polars-\d", name) for name in names)
+            if re.match(pattern, path.read_text(errors="replace")):
+                return True
+    return False
 
 
 _forks = _Forks()

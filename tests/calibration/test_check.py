@@ -199,7 +199,7 @@ def test_a_budget_that_follows_from_epsilon_keeps_the_guarantee_on_new_data():
     for test in (0, 1, int(calibrated.argmax())):  # plain, the rule, and the optimiser's own
         assert abs(calibrated[test] - (0.1, 0.9)[test]) <= epsilon / 2
     assert (0.1, 0.9)[int(calibrated.argmax())] >= 0.9 - epsilon
-    words = f"needs {n:,} instances of equal weight with max_rounds=3 and this epsilon, and these"
+    words = f"needs {n:,} instances of equal weight with max_rounds=3 and this epsilon, but these"
     with pytest.raises(outrule.DataError, match=words):
         calibrator.fit(predictions[1:], outcomes[1:])
 
@@ -210,7 +210,7 @@ def test_too_few_data_for_the_guarantee_are_refused_before_any_work(monkeypatch)
         private(0).fit(*draw(500, 0))
     heavy = np.ones(500)
     heavy[0] = 500.0
-    with pytest.raises(outrule.DataError, match="and these count as 2"):
+    with pytest.raises(outrule.DataError, match="but these count as 2"):
         private(0).fit(*draw(500, 0), sample_weight=heavy)
 
 

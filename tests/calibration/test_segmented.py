@@ -229,7 +229,7 @@ def test_bad_segments_are_refused_before_any_work():
 
 def test_segments_that_overlap_in_too_many_ways_are_refused(monkeypatch):
     monkeypatch.setattr("outrule.calibration.segmented.MOST_CELLS", 5)
-    with pytest.raises(DataError, match="overlap in 12 ways, and at most 5 are supported"):
+    with pytest.raises(DataError, match="overlap in 12 ways, but at most 5 are supported"):
         fitted(cities(2_500, 0), ["city", "night"])
 
 

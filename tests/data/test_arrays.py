@@ -181,7 +181,8 @@ def test_a_table_among_arrays_is_shown_its_own_way_in(make):
 )
 def test_shapes_that_differ_are_refused(name, words):
     with refused(
-        f"{words} have shape (2, 3), the predictions (3, 2). They must have the same shape."
+        f"{words} have shape (2, 3), but the predictions have shape (3, 2). "
+        "They must have the same shape."
     ):
         Instances.from_arrays(GOOD, **{name: GOOD.T})
 
@@ -225,7 +226,7 @@ def test_negative_and_infinite_weights_are_refused(bad, word):
 def test_extreme_weights_are_refused(bad):
     with refused(
         f"weight is {bad:g} at instance 2. Weights must be zero or in [1e-100, 1e+100]: "
-        "multiply all of them by one number."
+        "multiply all of them by the same number."
     ):
         Instances.from_arrays(GOOD, weight=[0.0, 1.0, bad])
     assert len(Instances.from_arrays(GOOD, weight=[0.0, 1e-100, 1e100])) == 3
@@ -639,8 +640,8 @@ def test_negative_weights_of_a_table_are_refused():
 def test_an_item_that_an_instance_offers_twice_is_refused():
     with refused(
         "item 'x' is offered twice, again at instance 'b', row 2 of the table. "
-        "An instance offers an item once: drop the row; or, where a row is a pair, name a column "
-        "of both, such as 'ann / monday', as the item."
+        "An instance can offer an item only once: drop the row; or, where a row is a pair, use a "
+        "column that names both, such as 'ann / monday', as the item."
     ):
         read(with_cell("car", 2, "x"))
     assert len(read(with_cell("car", 2, "x"), item=None)) == 2

@@ -161,15 +161,6 @@ def test_parts_of_arrays_keep_the_callers_numbers():
         assert part.where_flat(0) == "instance 8, item 0"
 
 
-def test_the_first_number_is_the_callers():
-    data = arrays()
-    assert data.first_number == 0
-    assert data.slice(1, 3).first_number == 1
-    assert data.take(np.array([2, 0])).first_number == 2
-    assert data.take(np.array([], dtype=int)).first_number == 0
-    assert table().slice(1, 3).first_number == 0
-
-
 def test_items_have_numbers_or_names_or_neither():
     assert arrays().names_of_items == range(3)
     assert arrays().slice(1, 2).names_of_items == range(3)

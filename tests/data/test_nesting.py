@@ -85,7 +85,7 @@ def out_of_range(table):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (unequal, "column 'km' has 2 and 'score' 5 entries in row {row} of the table"),
+        (unequal, "column 'km' has 2 entries, but 'score' has 5 in row {row} of the table"),
         (empty, "prediction column 'score' is null or empty in row {row} of the table"),
         (out_of_range, "prediction is 2 at instance 'v9', row {row} of the table"),
         (lambda t: pl.concat([t, t[:1]]), "is in several rows, first in row 0 of the table"),

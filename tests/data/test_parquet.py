@@ -138,18 +138,18 @@ def written(frame=FRAME, **options):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (lambda one: {"values": one.values - 1}, "a page has 10 values, and 9 are left"),
+        (lambda one: {"values": one.values - 1}, "a page has 10 values, but 9 are left"),
         (lambda one: {"values": one.values + 1}, "the header of a page is damaged"),
-        (lambda one: {"ends": one.ends - 1}, r"a page has \d+ bytes, and \d+ are left"),
+        (lambda one: {"ends": one.ends - 1}, r"a page has \d+ bytes, but \d+ are left"),
         (lambda one: {"starts": one.starts + 1}, "the header of a page is damaged"),
         (lambda one: {"ends": one.ends + 10**6}, "it is cut short"),
         (
             lambda one: {"unpacked": one.unpacked // 9},
-            r"its pages unpack to \d+ bytes, and \d+ are",
+            r"its pages unpack to \d+ bytes, but at most \d+ are",
         ),
         (
             lambda one: {"leaves": tuple(replace(leaf, stored=99) for leaf in one.leaves)},
-            r"a page has \d+ values, and \d are left",
+            r"a page has \d+ values, but \d are left",
         ),
     ],
 )
@@ -169,11 +169,11 @@ def test_pages_that_contradict_the_end_are_refused(changes, words, monkeypatch):
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        (1, -1, "a page has -1 values, and 10 are left"),
-        (1, 2**31 - 1, "a page has 2,147,483,647 values, and 10 are left"),
-        (1, 2**32 + 10, "a page has 4,294,967,306 values, and 10 are left"),
-        (2, 11, "a page has 11 values, and 10 are left"),
-        (2, -1, "a page has -1 values, and 10 are left"),
+        (1, -1, "a page has -1 values, but 10 are left"),
+        (1, 2**31 - 1, "a page has 2,147,483,647 values, but 10 are left"),
+        (1, 2**32 + 10, "a page has 4,294,967,306 values, but 10 are left"),
+        (2, 11, "a page has 11 values, but 10 are left"),
+        (2, -1, "a page has -1 values, but 10 are left"),
         (5, -1, "bytes of levels"),
         (5, 900, "a page has 900 bytes of levels"),
         (6, 2**31 - 1, "bytes of levels"),
@@ -265,27 +265,27 @@ def nest(content):
 VALUES_OF_A = (4, 0, 1, 0, 3, 5)
 FOOTERS = {
     "the same": (change((1,), 2), None),
-    "rows": (change((3,), 31), "row groups do not have the rows of the table"),
-    "rows of a group": (change((4, 0, 3), -10), "row groups do not have the rows of the table"),
+    "rows": (change((3,), 31), "row groups do not match the rows of the table"),
+    "rows of a group": (change((4, 0, 3), -10), "row groups do not match the rows of the table"),
     "values": (
         change(VALUES_OF_A, 9),
-        "column 'a', row group 1: its values do not fit to the rows",
+        "column 'a', row group 1: its values do not match the rows",
     ),
-    "negative": (change(VALUES_OF_A, -1), "column 'a', row group 1: its values do not fit to the"),
-    "more values": (change(VALUES_OF_A, 2**60), "its values do not fit to the rows"),
-    "no values": (change(VALUES_OF_A, None), "its end lacks a field"),
-    "size": (change((4, 0, 1, 0, 3, 6), -1), "it has a size that cannot be"),
-    "place": (change((4, 0, 1, 0, 3, 7), 2**63 - 1), "it has a size that cannot be"),
-    "columns": (lambda content: content[4][0][1].pop(), "do not have the columns of its schema"),
+    "negative": (change(VALUES_OF_A, -1), "column 'a', row group 1: its values do not match the"),
+    "more values": (change(VALUES_OF_A, 2**60), "its values do not match the rows"),
+    "no values": (change(VALUES_OF_A, None), "its footer lacks a field"),
+    "size": (change((4, 0, 1, 0, 3, 6), -1), "it has an impossible size"),
+    "place": (change((4, 0, 1, 0, 3, 7), 2**63 - 1), "it has an impossible size"),
+    "columns": (lambda content: content[4][0][1].pop(), "do not match the columns of its schema"),
     "children": (change((2, 0, 5), 4), "its schema lacks columns"),
-    "fewer children": (change((2, 0, 5), 2), "its schema is more than a tree"),
+    "fewer children": (change((2, 0, 5), 2), "its schema is not a tree"),
     "negative children": (change((2, 0, 5), -3), "its schema is too deep, or not a tree"),
     "many children": (change((2, 0, 5), 2**31 - 1), "its schema is too deep, or not a tree"),
     "names": (change((2, 1, 4), None), "its schema lacks names"),
     "type": (change((2, 1, 1), 9), "column 'a' has a type that does not exist"),
     "length": (change((2, 1), {1: 7, 2: -4, 3: 0, 4: b"a"}), "has a type that does not exist"),
     "deep": (nest, "its schema is too deep, or not a tree"),
-    "another type": (change((2, 1, 1), b"2"), "its end is damaged"),
+    "another type": (change((2, 1, 1), b"2"), "its footer is damaged"),
     "not a schema": (
         change((5,), [{1: b"ARROW:schema", 2: b"AAAA"}]),
         "its Arrow schema is cut sh",
@@ -350,5 +350,5 @@ def test_the_files_that_ended_the_process_are_refused():
     found = sorted(folder.glob("*@count*.parquet"))
     assert len(found) == 4
     for path in found:
-        with pytest.raises(DataError, match=r"a page has -\d+ values, and \d+ are left\)\. Write"):
+        with pytest.raises(DataError, match=r"a page has -\d+ values, but \d+ are left\)\. Write"):
             read_table(path)

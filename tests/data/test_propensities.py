@@ -118,7 +118,9 @@ def test_observed_must_agree_with_the_nulls():
     shown = frame()["shown"].to_numpy().copy()
     first = int(np.argmax(shown))
     shown[first] = False
-    with refused(f"observed is false and the outcome {frame()['bought'][first]:g} at instance 0"):
+    with refused(
+        f"observed is false but the outcome is {frame()['bought'][first]:g} at instance 0"
+    ):
         Instances.from_table(frame(shown=shown), **NAMES, propensity="p", observed="shown")
 
 

@@ -149,7 +149,7 @@ def test_a_second_frame_in_another_order_is_refused(make, name):
     given = {"outcomes": outcomes, name: make(second, ["a", "c", "b", "d"])}
     with pytest.raises(
         outrule.DataError,
-        match=rf"column 1 of {name} is 'c', that of the predictions 'b'. .*"
+        match=rf"column 1 of {name} is 'c', but that of the predictions is 'b'. .*"
         rf"give {name}\[predictions.columns\]",
     ):
         calibrator().fit(make(predictions), **given)
@@ -158,7 +158,9 @@ def test_a_second_frame_in_another_order_is_refused(make, name):
 @both
 def test_a_second_frame_that_lacks_a_column_is_refused(make):
     predictions, outcomes = draw()
-    with pytest.raises(outrule.DataError, match=r"column 3 of outcomes is none, that of .* 'd'"):
+    with pytest.raises(
+        outrule.DataError, match=r"column 3 of outcomes is none, but that of .* 'd'"
+    ):
         calibrator().fit(make(predictions), make(outcomes[:, :3], NAMES[:3]))
 
 

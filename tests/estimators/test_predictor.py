@@ -427,7 +427,9 @@ def test_parameters_are_refused_before_any_work():
         "'calibrator' argument of CalibratedPredictor must be a Dec": {"calibrator": Ridge()},
         "'epsilon' argument of DecisionCalibrator": {"calibrator": calibrator(epsilon=7)},
         "'value_range' argument of Instances must be": {"value_range": (1, 0)},
-        "rule 'always 9' names item 9 of 4": {"calibrator": calibrator(rules=[outrule.Fixed(9)])},
+        "rule 'always 9' names item 9, but the items are numbered from 0 to 3": {
+            "calibrator": calibrator(rules=[outrule.Fixed(9)])
+        },
         "outcomes of the classes sum to": {"calibrator": calibrator(outrule.Classification())},
     }
 

@@ -165,7 +165,7 @@ def test_segments_that_cannot_be_cut_are_refused(tmp_path, monkeypatch):
     assert "no value of rank has 50 % of the weight" in words("rank", min_share=0.5)
     monkeypatch.setattr("outrule.calibration.segmented.MOST_CELLS", 3)
     spoken = words("city", "rank", min_share=0.01, min_instances=5)
-    assert "the segments overlap in 19 ways, and at most 3 are supported" in spoken
+    assert "the segments overlap in 19 ways, but at most 3 are supported" in spoken
 
 
 def test_of_a_large_table_the_start_is_fitted_on_a_sample(tmp_path):
@@ -251,7 +251,7 @@ def test_the_scratch_folder_is_used_and_left_empty(tmp_path, monkeypatch):
     assert not [*scratch.iterdir()]
     full = shutil._ntuple_diskusage(10, 9, 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-    with pytest.raises(outrule.DataError, match=r"GB are needed on disk, and .* 0.0 GB free"):
+    with pytest.raises(outrule.DataError, match=r"GB are needed on disk, but .* 0.0 GB free"):
         fit("default", data)
     assert not [*scratch.iterdir()]
 
@@ -363,7 +363,7 @@ def test_what_needs_one_table_says_so(tmp_path):
     calibrator = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.3, start=None).fit(data)
     watch = outrule.Watch(calibrator)
     for use in (calibrator.predict, calibrator.decide, calibrator.partial_fit, watch.update):
-        with pytest.raises(outrule.DataError, match="Partitions are for fit and certify"):
+        with pytest.raises(outrule.DataError, match="Partitions work only with fit and certify"):
             use(data)
 
 

@@ -322,7 +322,7 @@ def test_instances_without_items_get_an_empty_decision_or_a_clear_error(case):
     weights = np.ones(mask.shape)
     if case.problem.exactly_one:
         name = type(case.problem).__name__
-        message = f"instance 1 has no items on offer, and {name} must choose one: drop the instance"
+        message = f"instance 1 has no items on offer, but {name} must choose one: drop the instance"
         with pytest.raises(DataError, match=re.escape(message)):
             case.problem.solve(weights, mask)
         return

@@ -180,6 +180,33 @@ def test_an_oracle_that_chooses_more_than_k_is_refused():
         problem.solve([[0.0, 0.2], [0.1, 0.2]])
 
 
+def test_an_error_names_an_instance_by_its_number_among_all():
+    data = Instances.from_arrays([[0.1, 0.0], [0.2, 0.0], [0.3, 0.0], [0.4, 0.5]])
+    message = "for instance 3, more than k = 1: give a larger k."
+    for problem in (
+        outrule.Oracle(lambda weights: weights > 0, k=1),
+        outrule.LinearProblem(A=[[1, 1]], b=[2], k=1),
+    ):
+        for chosen in ([0, 3, 1], [3], [2, 0, 3]):
+            part, layout = data.take(np.array(chosen)), problem.lay(data)
+            with pytest.raises(DataError, match=re.escape(message)):
+                problem.solve(part)
+            with pytest.raises(DataError, match=re.escape(message)):
+                problem.pick(part.prediction, layout.take(np.array(chosen)))
+        with pytest.raises(DataError, match=re.escape(message)):
+            problem.solve(data.slice(2, 4))
+        assert len(problem.lay(data.take(np.array([], dtype=int)))) == 0
+
+
+def test_an_error_about_a_table_names_the_first_row_of_the_instance():
+    frame = pl.DataFrame({"trip": ["a", "a", "b", "c", "b"], "score": [0.1, 0.0, 0.4, 0.0, 0.5]})
+    data = Instances.from_table(frame, instance="trip", prediction="score")
+    problem = outrule.Oracle(lambda weights: weights > 0, k=1)
+    for part in (data, data.slice(1, 3), data.take(np.array([2, 1]))):
+        with pytest.raises(DataError, match="chose 2 items for the instance in row 2 of the table"):
+            problem.solve(part)
+
+
 def test_an_oracle_may_say_what_is_feasible():
     first_only = outrule.Oracle(
         lambda weights: np.arange(len(weights)) == 0, k=1, feasible_set=lambda marks: marks[0]

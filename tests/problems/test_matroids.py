@@ -128,7 +128,7 @@ def test_every_group_of_a_table_may_have_its_own_capacity():
     assert problem.lay(data).k == 4
     message = (
         "PartitionMatroid has no capacity for group 'z'. "
-        "Give every group a capacity, or one capacity to all."
+        "Give every group a capacity, or one capacity for all."
     )
     with pytest.raises(DataError, match=re.escape(message)):
         outrule.PartitionMatroid("shop", {"x": 2, "y": 2}).lay(data)
@@ -206,8 +206,8 @@ def test_top_k_of_less_than_one_item_is_refused(k):
 @pytest.mark.parametrize("groups", [[], [-1, 0], [0.5, 1], [[0], [1]], 3, [0, None]])
 def test_wrong_groups_are_refused(groups):
     message = (
-        "The 'groups' argument of PartitionMatroid must be a non-empty sequence of ints from 0. "
-        f"Got {groups!r} instead."
+        "The 'groups' argument of PartitionMatroid must be a non-empty sequence of non-negative "
+        f"ints. Got {groups!r} instead."
     )
     with pytest.raises(ArgumentError, match=re.escape(message)):
         outrule.PartitionMatroid(groups)
@@ -244,7 +244,7 @@ def test_sets_that_cross_are_refused():
 
 @pytest.mark.parametrize("capacity", [[1], [1, 1, 1]])
 def test_capacities_of_another_number_than_the_sets_are_refused(capacity):
-    message = "The 'capacity' argument of LaminarMatroid must be 2 ints, one a set."
+    message = "The 'capacity' argument of LaminarMatroid must be 2 ints, one per set."
     with pytest.raises(ArgumentError, match=re.escape(message)):
         outrule.LaminarMatroid(3, [[0, 1], [2]], capacity)
 

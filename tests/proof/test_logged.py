@@ -118,7 +118,7 @@ def test_tiny_propensities_overflow_nothing():
     q = np.where(log.observed, 1e-5, np.nan)
     found = outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(replace(log, propensity=q))
     assert all(np.isfinite(row.squared_error) and row.squared_error > 0 for row in found.history_)
-    with pytest.raises(DataError, match="sums lose their digits"):
+    with pytest.raises(DataError, match="sums would lose precision"):
         outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(
             replace(log, propensity=q * 1e-5)
         )

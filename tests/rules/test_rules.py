@@ -467,7 +467,9 @@ def test_a_fixed_item_is_chosen_alone():
 
 def test_a_fixed_item_that_is_no_column_is_refused():
     for item in (3, -1, "red", True, False, np.True_):
-        with refused(f"rule 'always {item}' names item {item!r} of 3."):
+        with refused(
+            f"rule 'always {item}' names item {item!r}, but the items are numbered from 0 to 2."
+        ):
             decide(Fixed(item), arrays())
 
 
@@ -627,7 +629,7 @@ def test_a_column_that_is_not_there_is_refused_before_any_rule_decides(kind):
     calibrator = outrule.DecisionCalibrator(BestAction(), rules, epsilon=0.5)
     with refused("rule 'near': unknown column 'kms' at line 1, column 1. Did you mean 'km'?"):
         calibrator.fit(table())
-    with refused("rule 'near': column 'bought' at line 1, column 1 is the outcome, hidden"):
+    with refused("rule 'near': column 'bought' at line 1, column 1 is the outcome, which"):
         kind("near", "bought = 1").check_training(table())
 
 

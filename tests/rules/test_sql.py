@@ -587,7 +587,7 @@ def test_a_fault_is_shown_under_its_line():
             "unknown column 'north' at line 1, column 5. Strings are written in single quotes.",
         ),
         ("CURRENT_DATE > day", "unknown column 'CURRENT_DATE' at line 1, column 1."),
-        ("1 + won", "column 'won' at line 1, column 5 is the outcome, hidden from rules."),
+        ("1 + won", "column 'won' at line 1, column 5 is the outcome, which rules may not use."),
         (
             "CASE WHEN x > 1 THEN 1 END",
             "the weight is NULL at instance 0, row 1 of the table. CASE without ELSE gives NULL, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
@@ -74,12 +75,7 @@ class Tally(NamedTuple):
     squares: int
 
     def plus(self, more: Tally) -> Tally:
-        return Tally(
-            self.sums + more.sums,
-            self.own + more.own,
-            self.own_marked + more.own_marked,
-            self.squares + more.squares,
-        )
+        return Tally(*map(operator.add, self, more))
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +161,8 @@ def bits_for(largest_sum: float) -> int:
     bits = min(44, 62 - int(np.ceil(np.log2(largest_sum + 1))))
     if bits < LEAST_BITS:
         raise DataError(
-            "some observed items have such small propensities that sums lose their digits: leave "
-            "out their instances, or explore more."
+            "some observed items have such small propensities that sums would lose precision: drop "
+            "their instances, or explore more."
         )
     return bits
 
@@ -198,10 +194,15 @@ def audit(part: Part, prediction: Floats, problem: Problem) -> Audit:
 
     Cost: one optimiser call per instance, and one addition per rule, instance and chosen item.
     """
+    return read_audit(part, *tally(part, prediction, problem))
+
+
+def tally(part: Part, prediction: Floats, problem: Problem) -> tuple[Tally, NDArray[Any]]:
+    """The sums of that audit, and the optimiser's decisions."""
     residual, squares = residuals(part, prediction)
     sums = sum_over(residual, part.layout, part.picks)
     optimiser = problem.pick_on_threads(prediction, part.layout)
-    return audit_of(part, residual, sums, squares, optimiser)
+    return tally_of(part, residual, sums, squares, optimiser)
 
 
 def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[Audit]:
@@ -232,23 +233,23 @@ def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[
     def finish(i: int) -> Audit:
         residual, squares, optimiser = looks[i]
         own = np.ascontiguousarray(sums[i // lanes][:, i % lanes])
-        return audit_of(part, residual, own, squares, optimiser)
+        return read_audit(part, *tally_of(part, residual, own, squares, optimiser))
 
     return threads.run(finish, count)
 
 
-def audit_of(
-    part: Part, residual: Integers, sums: Integers, squares: int, optimiser: Picks
-) -> Audit:
-    """The audit, from sums of integer residuals over the distinct decisions of the rules."""
-    tally, own = tally_of(part, residual, sums, squares, optimiser)
-    return read_tally(tally, part.marked, part.whole, part.layout.k, part.span, own)
+def read_audit(part: Part, sums: Tally, optimiser: NDArray[Any]) -> Audit:
+    """The audit of a part that is all of the data."""
+    return read_tally(sums, part.marked, part.whole, part.layout.k, part.span, optimiser)
 
 
 def tally_of(
     part: Part, residual: Integers, sums: Integers, squares: int, optimiser: Picks
 ) -> tuple[Tally, NDArray[Any]]:
-    """The sums of an audit, and the optimiser's decisions as small numbers (k, n)."""
+    """The sums of an audit, and the optimiser's decisions as small numbers (k, n).
+
+    ``sums`` are those of the integer residuals over the distinct decisions of the rules.
+    """
     n = len(part.layout)
     own = np.empty((part.layout.k, n), dtype=part.picks.dtype)
     pieces = threads.spans(THREAD_PICKS // 8, n)

@@ -13,7 +13,7 @@ from outrule import theory
 from outrule.calibration.audit import Audit
 from outrule.data.checks import check_range
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number
+from outrule.errors import DataError, check_integer, check_number
 from outrule.problems.contract import Problem
 
 
@@ -89,7 +89,7 @@ class FreshBatches(Check):
     early_exit: bool = True
 
     def __post_init__(self) -> None:
-        check_number(self.size, "size", "FreshBatches", 1, low_open=False, integer=True)
+        check_integer(self.size, "size", "FreshBatches")
         check_number(self.alert, "alert", "FreshBatches", 0, 1)
 
     @classmethod
@@ -136,13 +136,13 @@ class FreshBatches(Check):
         low, high = check_range(value_range)
         check_number(epsilon, "epsilon", owner, 0, high - low)
         for name, count in (("n_rules", n_rules), ("n_items", n_items)):
-            check_number(count, name, owner, 1, low_open=False, integer=True)
+            check_integer(count, name, owner)
         check_number(delta, "delta", owner, 0, 1, high_open=True)
-        k, ratio = problem, 1.0
         if isinstance(problem, Problem):
             k = problem.lay(Instances.from_weights(np.ones((1, n_items)))).k
             ratio = problem.ratio
-        k = int(check_number(k, "problem", owner, 1, low_open=False, integer=True))
+        else:
+            k, ratio = check_integer(problem, "problem", owner), 1.0
         tolerance = theory.tolerance(epsilon / (high - low), ratio)
         # The line search at 3/4 with errors of 1/4 lowers the potential by 3/16 tau^2 / k; the
         # fixed step by more. One more round finds nothing, and the rivals are two more tests.
@@ -229,7 +229,7 @@ class PrivateReuse(Check):
             if n < needed:
                 raise DataError(
                     f"the guarantee of PrivateReuse needs {needed:,} instances of equal weight "
-                    f"with max_rounds={rounds} and this epsilon, and these count as {n:,}. Use "
+                    f"with max_rounds={rounds} and this epsilon, but these count as {n:,}. Use "
                     "Reuse() and a certificate, fewer max_rounds or a larger epsilon; or set "
                     "privacy, which is a heuristic."
                 )
@@ -238,10 +238,10 @@ class PrivateReuse(Check):
         sought = self.alert * tolerance
         if noise > sought:
             raise DataError(
-                f"PrivateReuse would decide by noise: with max_rounds={rounds} its scale is "
-                f"{noise:.3g}, and violations of {sought:.3g} are looked for. Give about "
-                f"{noise / sought:.3g} times as many instances, fewer max_rounds, more privacy or "
-                "a larger epsilon."
+                f"PrivateReuse would decide by noise: with max_rounds={rounds} the noise has scale "
+                f"{noise:.3g}, but it looks for violations of {sought:.3g}. Use about "
+                f"{noise / sought:.3g} times as many instances, fewer max_rounds, a larger privacy "
+                "or a larger epsilon."
             )
 
     def flag(
@@ -284,7 +284,7 @@ class Reuse(Check):
         check_number(self.alert, "alert", "Reuse", 0, 1)
         if self.validation is not None:
             check_number(self.validation, "validation", "Reuse", 0, 1, high_open=True)
-        check_number(self.patience, "patience", "Reuse", 1, low_open=False, integer=True)
+        check_integer(self.patience, "patience", "Reuse")
 
 
 class Step(ABC):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,7 +15,7 @@ import numpy as np
 
 from outrule.calibration.audit import Tally
 from outrule.errors import DataError
-from outrule.files import is_special, write_text
+from outrule.files import is_special, naming_errors, write_text
 
 FORMAT = "outrule checkpoint 3"
 SEAL_LENGTH = 16  # characters
@@ -33,13 +31,13 @@ class Checkpoint:
         self.path, self.position = path, 0
         head = json.dumps({"format": FORMAT, "fit": identity})
         if is_special(path):
-            raise DataError(f"{path} is a pipe or a device: a checkpoint needs a file.")
+            raise DataError(f"{path} is a pipe or a device: a checkpoint must be a regular file.")
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         *complete, rest = text.split("\n")  # the rest was not finished when the process was killed
         if (complete or [head])[0] != head or (not complete and not head.startswith(rest)):
             raise DataError(
                 f"{path} is not a checkpoint of this fit: the data, the settings or the version "
-                "are others. Remove it, or name another file."
+                "have changed. Remove it, or choose another file."
             )
         self.seal = head
         self.looks: list[list[Tally]] = []
@@ -49,7 +47,7 @@ class Checkpoint:
             if seal != self._seal(row):
                 raise _damaged(path)
         if rest or not complete:
-            with _named(path):
+            with naming_errors(path, "written"):
                 write_text(path, "".join(f"{line}\n" for line in complete or [head]))
 
     def take(self) -> list[Tally] | None:
@@ -62,7 +60,7 @@ class Checkpoint:
     def add(self, look: list[Tally]) -> None:
         """Keep a new look; it is on disk when this returns."""
         row = json.dumps([[one.sums.tolist(), *one[1:]] for one in look])
-        with _named(self.path), self.path.open("a", encoding="utf-8") as file:
+        with naming_errors(self.path, "written"), self.path.open("a", encoding="utf-8") as file:
             file.write(f"{self._seal(row)} {row}\n")
             file.flush()
             os.fsync(file.fileno())
@@ -73,14 +71,6 @@ class Checkpoint:
         """The digest of the next line and of all before it."""
         self.seal = sha256(f"{self.seal}\n{row}".encode()).hexdigest()[:SEAL_LENGTH]
         return self.seal
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(f"{path} cannot be written: {error.strerror or error}.") from None
 
 
 def _read(line: str, path: Path) -> list[Tally]:
@@ -94,4 +84,4 @@ def _read(line: str, path: Path) -> list[Tally]:
 
 
 def _damaged(path: Path) -> DataError:
-    return DataError(f"{path} is damaged: remove it, and start again.")
+    return DataError(f"{path} is damaged: remove it and start again.")

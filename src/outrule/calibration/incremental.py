@@ -21,7 +21,7 @@ from outrule.calibration.audit import (
     Audit,
     Part,
     Tally,
-    audit_of,
+    read_audit,
     residuals,
     run_on_rules,
     sum_over,
@@ -121,7 +121,7 @@ class IncrementalAudit:
 
     def audit(self) -> Audit:
         """The audit of the current predictions."""
-        return audit_of(self.part, self.residual, self.sums, self.squares, self._optimiser())
+        return read_audit(self.part, *self.tally())
 
     def tally(self) -> tuple[Tally, NDArray[Any]]:
         """Its sums, and the optimiser's decisions."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from outrule import threads
 from outrule.calibration.piecewise import POOLED, Indexed, ItemCurves, curves_of_items
-from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.data.instances import Instances, rows_by
+from outrule.errors import DataError, check_integer, refuse_argument
 from outrule.types import Booleans, Floats, Integers, computed_once
 
 
@@ -36,7 +36,7 @@ class Isotonic:
     def __post_init__(self) -> None:
         if not isinstance(self.per_item, bool):
             raise refuse_argument(self.per_item, "per_item", "Isotonic", "a bool")
-        check_number(self.folds, "folds", "Isotonic", 2, low_open=False, integer=True)
+        check_integer(self.folds, "folds", "Isotonic", 2)
 
     def fit(
         self, instances: Instances, frozen: Booleans | None = None, least: int = 1
@@ -53,7 +53,9 @@ class Isotonic:
         if instances.upweight is not None:
             weight = weight * instances.upweight[kept]
             if not weight.any():
-                raise DataError("no outcome of an item that predictions are about is observed.")
+                raise DataError(
+                    "no outcome is observed of any item whose prediction can be calibrated."
+                )
         groups = []
         if self.per_item and instances.item is not None:
             groups = _rows_by_item(instances, instances.item[kept])
@@ -77,8 +79,8 @@ class Isotonic:
         fold = draw_folds(instances, self.folds, generator)
         if not fold.any():
             raise DataError(
-                "Isotonic needs at least two instances (or clusters) to start from: an instance's "
-                "start comes from others."
+                "Isotonic needs at least two instances (or clusters): the start of each is fitted "
+                "on the others."
             )
         return self.fit_folds(instances, fold, frozen).apply(instances, frozen)
 
@@ -168,16 +170,11 @@ def _rows_by_item(
     instances: Instances, item: NDArray[np.int32]
 ) -> list[tuple[Any, Integers | slice]]:
     """The name of every item, and its rows among the given codes."""
-    m = instances.width
+    m, names = instances.width, instances.names_of_items
     if m is not None and len(item) == m * len(instances):
         return [(code, slice(code, None, m)) for code in range(m)]
-    order = np.argsort(item, kind="stable")
-    codes, starts = np.unique(item[order], return_index=True)
-    names = instances.item_names
-    return [
-        (code if names is None else names[code], rows)
-        for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True)
-    ]
+    assert names is not None
+    return list(zip(names, rows_by(item, len(names)), strict=True))
 
 
 def _curve(x: Floats, y: Floats, weight: Floats, least: int) -> tuple[Floats, Floats]:

@@ -29,9 +29,9 @@ class Status(StrEnum):
 class Round(NamedTuple):
     """One row of the history: what CHECK saw, before the patch it led to.
 
-    ``test`` is the name of a rule or ``"optimiser"``, inside a segment with its name behind ``in``;
-    or None where nothing was flagged: then ``violation`` is the largest there was (on the whole),
-    and ``step`` is 0.
+    ``test`` is the name of a rule or ``"optimiser"``, inside a segment followed by ``in`` and its
+    name; or None where nothing was flagged: then ``violation`` is the largest there was (on the
+    whole), and ``step`` is 0.
     """
 
     round: int

@@ -40,13 +40,14 @@ def standard_errors(part: Part, prediction: Floats, problem: Problem) -> Floats:
     An observation is a cluster, or an instance. The violation is a ratio of sums over them, so
     what varies is an observation's sum minus its weight times the violation. Cost: two audits.
     """
-    found = audit(part, prediction, problem)
+    found, group = audit(part, prediction, problem), observations(part)
+    weight = np.asarray(np.bincount(group, weights=part.weight), dtype=np.float64)
+    n_observations = int(np.count_nonzero(weight))
+    if n_observations == 1:
+        return np.full(len(found.violations), np.inf)
     residual, _ = residuals(part, prediction)
-    means = np.zeros(len(part.picks))
-    means[part.of_rule] = found.violations[:OPTIMISER]
-    of_rules = _errors(part, residual, part.picks, means)
-    own = _errors(part, residual, found.optimiser[None], found.violations[OPTIMISER:])
-    return np.append(of_rules[part.of_rule], own)
+    squares = squares_of(part, residual, found.optimiser, found.violations, group, weight)
+    return errors_for(squares, n_observations, part.span / 2.0**part.bits / len(part.layout))
 
 
 def observations(part: Part) -> Integers:
@@ -57,34 +58,31 @@ def observations(part: Part) -> Integers:
     return np.unique(cluster, return_inverse=True)[1]
 
 
-def _errors(part: Part, residual: Integers, picks: NDArray[Any], violations: Floats) -> Floats:
-    """The standard errors of these decisions' violations."""
-    n, group = len(part.layout), observations(part)
-    weight = np.asarray(np.bincount(group, weights=part.weight), dtype=np.float64)
-    n_observations = int(np.count_nonzero(weight))
-    if n_observations == 1:
-        return np.full(len(picks), np.inf)
-    squares = squares_of(part, residual, picks, violations, group, weight)
-    return errors_for(squares, n_observations, part.span / 2.0**part.bits / n)
-
-
 def squares_of(
     part: Part,
     residual: Integers,
-    picks: NDArray[Any],
+    optimiser: NDArray[Any],
     violations: Floats,
     group: Integers,
     weight: Floats,
 ) -> Floats:
-    """How the sums over groups of instances vary about these violations: sums of squares."""
-    unit, squares = part.span / 2.0**part.bits, np.empty(len(picks))
+    """How every test's sums over groups of instances vary about its violation: sums of squares."""
+    unit = part.span / 2.0**part.bits
 
-    def add(rows: slice) -> None:
-        given = (residual, part.layout.offsets, picks[rows], group, weight)
-        kernels.tally.squares_over_picks(*given, violations[rows] / unit, squares[rows])
+    def squares(picks: NDArray[Any], means: Floats) -> Floats:
+        found = np.empty(len(picks))
 
-    run_on_rules(picks, add)
-    return squares
+        def add(rows: slice) -> None:
+            given = (residual, part.layout.offsets, picks[rows], group, weight)
+            kernels.tally.squares_over_picks(*given, means[rows] / unit, found[rows])
+
+        run_on_rules(picks, add)
+        return found
+
+    means = np.zeros(len(part.picks))
+    means[part.of_rule] = violations[:OPTIMISER]
+    own = squares(optimiser[None], violations[OPTIMISER:])
+    return np.append(squares(part.picks, means)[part.of_rule], own)
 
 
 def errors_for(squares: Floats, n_observations: int, unit: float) -> Floats:

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from outrule import threads
-from outrule.calibration.audit import (
-    Audit,
-    Tally,
-    Whole,
-    read_tally,
-    read_values,
-)
+from outrule.calibration.audit import Audit, Tally, Whole, read_tally, read_values
 from outrule.calibration.check import Check, Step
 from outrule.calibration.checkpoints import Checkpoint
 from outrule.calibration.noise import errors_for, tolerance_for
 from outrule.calibration.patches import AnyPatch
 from outrule.calibration.pieces import REFRESH, Log, Opening, Piece, Question
-from outrule.calibration.segmented import Blocks, tolerating
+from outrule.calibration.segmented import Blocks
 from outrule.calibration.sources import rounds_for
 from outrule.data.segments import Segmentation
 from outrule.types import Floats, Integers
@@ -81,15 +74,15 @@ def opening(wholes: Sequence[Whole], every: Whole) -> list[tuple[Whole, ...]]:
 
 def add_tallies(found: Sequence[tuple[int, Tally]]) -> list[Tally]:
     """The sums of every cell, from those of pieces."""
-    return [reduce(Tally.plus, some) for some in by_cell(found)]
+    return [reduce(Tally.plus, some) for some in by_cell(found).values()]
 
 
-def by_cell(found: Sequence[tuple[int, Any]]) -> list[list[Any]]:
-    """Answers by the cells of the pieces that gave them; every cell has some."""
-    parts: dict[int, list[Any]] = {}
+def by_cell(found: Sequence[tuple[int, Any]]) -> dict[int, list[Any]]:
+    """Answers by the cells of the pieces that gave them, which are in order."""
+    parts: dict[int, list[Any]] = {cell: [] for cell in sorted({cell for cell, _ in found})}
     for cell, one in found:
-        parts.setdefault(cell, []).append(one)
-    return [parts[cell] for cell in sorted(parts)]
+        parts[cell].append(one)
+    return parts
 
 
 class Group(NamedTuple):
@@ -122,7 +115,7 @@ class PartitionedData:
         self.span, self.weight = value_range[1] - value_range[0], every.total_weight
         self.logs: list[list[AnyPatch | None]] = [[] for _ in wholes]
         self.violations: list[Floats] = []  # of the start, in every cell
-        openings = by_cell(engine.open(wholes, every))
+        openings = list(by_cell(engine.open(wholes, every)).values())
         all_of_them = [one for some in openings for one in some]
         self.marked = [sum(one.marked for one in some) for some in openings]
         self.value_sums = np.asarray(sum(one.values for one in all_of_them))
@@ -192,25 +185,22 @@ class PartitionedData:
         for group, mean in zip(groups, means, strict=True):
             for cell in group.cells:
                 asked[cell] = mean
-        parts: dict[int, list[Floats]] = {}
-        for cell, found in self.engine.squares(asked):
-            parts.setdefault(cell, []).append(found)
+        parts = by_cell(self.engine.squares(asked))
         return [self._errors(group, parts) for group in groups]
 
     def _errors(self, group: Group, parts: dict[int, list[Floats]]) -> Floats:
         """The standard errors of a group, from the sums of squares of the pieces of its cells."""
-        n = sum(self.wholes[cell].n for cell in group.cells)
         rows = [[row * self._unit(group, cell) ** 2 for row in parts[cell]] for cell in group.cells]
         columns = zip(*(row for some in rows for row in some), strict=True)
         squares = np.array([math.fsum(column) for column in columns])
         if group.n_counted == 1:
             return np.full(len(squares), np.inf)
-        return errors_for(squares, group.n_counted, 1 / n)
+        return errors_for(squares, group.n_counted, 1 / self._size(group)[0])
 
     def _cluster_errors(self, group: Group, mean: Floats) -> Floats:
         weight = group.cluster_weight
         assert weight is not None
-        n, n_clusters = sum(self.wholes[cell].n for cell in group.cells), np.count_nonzero(weight)
+        n_clusters = np.count_nonzero(weight)
         if n_clusters == 1:
             return np.full(len(mean), np.inf)
         found = []
@@ -220,20 +210,23 @@ class PartitionedData:
                 sums = self.engine.cluster_sums(len(weight), range(first, last), cell)
                 total += sums * self._unit(group, cell)
             found.append(((total - weight * mean[first:last, None]) ** 2).sum(axis=1))
-        return errors_for(np.concatenate(found), int(n_clusters), 1 / n)
+        return errors_for(np.concatenate(found), int(n_clusters), 1 / self._size(group)[0])
+
+    def _size(self, group: Group) -> tuple[int, float]:
+        """The number of a group's instances, and their weight."""
+        wholes = [self.wholes[cell] for cell in group.cells]
+        return sum(whole.n for whole in wholes), sum(whole.total_weight for whole in wholes)
 
     def _mean(self, group: Group) -> Floats:
         """The violations in all cells of a group together."""
-        total = sum(self.wholes[cell].total_weight for cell in group.cells)
-        shares = [self.wholes[cell].total_weight / total for cell in group.cells]
-        pairs = zip(shares, group.cells, strict=True)
-        return np.asarray(sum(share * self.violations[cell] for share, cell in pairs))
+        _, total = self._size(group)
+        shares = ((self.wholes[cell].total_weight / total, cell) for cell in group.cells)
+        return np.asarray(sum(share * self.violations[cell] for share, cell in shares))
 
     def _unit(self, group: Group, cell: int) -> float:
         """What one of the integers of a cell is, where weights have mean one in the group."""
         whole = self.wholes[cell]
-        n = sum(self.wholes[one].n for one in group.cells)
-        total = sum(self.wholes[one].total_weight for one in group.cells)
+        n, total = self._size(group)
         return self.span / 2.0**whole.bits * (n / total) * (whole.total_weight / whole.n)
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
@@ -261,15 +254,11 @@ class PartitionedCells(PartitionedData):
 
     def tolerate(self, tolerance: float, *, noisy: bool) -> Segmentation:
         """Set what is tolerated, in segments not less than their noise if that is asked for."""
-        found = self.blocks.segmentation
-        noises = [0.0] * len(found)
+        noises = [0.0] * len(self.blocks.segmentation)
         if noisy:
             noises = [noise for groups in self.groups for noise in self._noise(groups)]
-        found = tolerating(found, tolerance, noises)
-        self.blocks, self.tolerance = replace(self.blocks, segmentation=found), tolerance
-        return found
+        self.blocks, self.tolerance = self.blocks.tolerating(tolerance, noises), tolerance
+        return self.blocks.segmentation
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
-        # As in CellData.
-        least = min([1.0, *(segment.share for segment in self.blocks.segmentation.segments)])
-        return 1 + math.ceil((super().enough_rounds(check, step, tolerance) - 1) / least)
+        return self.blocks.enough_rounds(super().enough_rounds(check, step, tolerance))

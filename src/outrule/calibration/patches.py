@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule import kernels, threads
-from outrule.calibration.audit import OPTIMISER
+from outrule.calibration.audit import OPTIMISER, Part
 from outrule.data.instances import Instances
 from outrule.problems.contract import Layout, Problem
 from outrule.problems.one_item import BestAction
@@ -88,6 +88,14 @@ def apply_patches(prediction: Floats, order: Integers, steps: Floats, decided: D
         threads.run(
             lambda piece: patch_span(prediction, order, steps, decided, pieces[piece]), len(pieces)
         )
+
+
+def patch_part(
+    part: Part, prediction: Floats, patches: Sequence[AnyPatch], problem: Problem
+) -> None:
+    """Apply patches to the predictions of a part, in place."""
+    decided = Decided(problem, part.layout, part.picks, part.instances.value_range)
+    apply_patches(prediction, *patch_columns(patches, part.of_rule), decided)
 
 
 def patch_span(

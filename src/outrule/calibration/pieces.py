@@ -22,19 +22,12 @@ from outrule.calibration.audit import (
     Whole,
     part_of,
     residuals,
-    sum_over,
-    tally_of,
+    tally,
     value_sums,
 )
 from outrule.calibration.incremental import IncrementalAudit, Ledger
 from outrule.calibration.noise import squares_of
-from outrule.calibration.patches import (
-    AnyPatch,
-    Decided,
-    apply_patches,
-    first_point,
-    patch_columns,
-)
+from outrule.calibration.patches import AnyPatch, first_point, patch_part
 from outrule.data.instances import Instances
 from outrule.data.scratch import spill
 from outrule.problems.contract import Layout, Problem
@@ -166,10 +159,9 @@ class Piece:
         part, prediction = self._part(), self.store["prediction"]
         if not self._incremental:
             new = [entry for entry in log[self.version :] if entry is not REFRESH]
-            decided = Decided(self.problem, part.layout, part.picks, self.value_range)
-            apply_patches(prediction, *patch_columns(new, self.of_rule), decided)
+            patch_part(part, prediction, new, self.problem)
             self.version = len(log)
-            return self._audit(part, prediction)
+            return tally(part, prediction, self.problem)[0]
         kept = self._ledger()
         state = IncrementalAudit(part, prediction, self.problem, kept)
         known = None if kept is None else self.store["optimiser"]  # of the predictions as they are
@@ -182,28 +174,19 @@ class Piece:
                 state.apply(entry, part.picks[:0])
             known = None
         self.version = len(log)
-        tally, optimiser = state.tally()
+        sums, optimiser = state.tally()
         self._keep(state, kept, optimiser)
-        return tally
+        return sums
 
     def squares(self, means: Floats) -> Floats:
         """How the residual sums of every test vary over the instances, before any patch."""
-        part, prediction = self._part(), self.store["prediction"]
-        residual, _ = residuals(part, prediction)
-        groups = (np.arange(len(part.layout)), part.weight)
-        rows = np.zeros(len(part.picks))
-        rows[self.of_rule] = means[:OPTIMISER]
-        of_rules = squares_of(part, residual, part.picks, rows, *groups)
-        picks = compact(self.problem.pick_on_threads(prediction, part.layout), part.layout)
-        own = squares_of(part, residual, picks[None], means[OPTIMISER:], *groups)
-        return np.append(of_rules[self.of_rule], own)
+        part, residual, own = self._start()
+        return squares_of(part, residual, own, means, np.arange(len(part.layout)), part.weight)
 
     def cluster_sums(self, n_clusters: int, tests: range) -> Integers:
         """The residual sums of some tests by cluster, before any patch; (n_tests, n_clusters)."""
         group = self.store["cluster"]
-        part, prediction = self._part(), self.store["prediction"]
-        residual, _ = residuals(part, prediction)
-        own = compact(self.problem.pick_on_threads(prediction, part.layout), part.layout)
+        part, residual, own = self._start()
         first, sizes = part.layout.offsets[:-1], np.diff(part.layout.offsets)
         result = np.zeros((len(tests), n_clusters), dtype=np.int64)
         rows = [own if t == len(self.of_rule) else part.picks[self.of_rule[t]] for t in tests]
@@ -214,15 +197,15 @@ class Piece:
                 np.add.at(total, group[chosen], values)
         return result
 
+    def _start(self) -> tuple[Part, Integers, NDArray[Any]]:
+        """The instances before any patch: their residuals, and the optimiser's decisions."""
+        part, prediction = self._part(), self.store["prediction"]
+        own = compact(self.problem.pick_on_threads(prediction, part.layout), part.layout)
+        return part, residuals(part, prediction)[0], own
+
     @property
     def _incremental(self) -> bool:
         return not self.problem.simplex and not self.weighted
-
-    def _audit(self, part: Part, prediction: Floats) -> Tally:
-        residual, squares = residuals(part, prediction)
-        sums = sum_over(residual, part.layout, part.picks)
-        optimiser = self.problem.pick_on_threads(prediction, part.layout)
-        return tally_of(part, residual, sums, squares, optimiser)[0]
 
     def _ledger(self) -> Ledger | None:
         if self.ledger is None:

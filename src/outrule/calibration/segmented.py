@@ -8,6 +8,7 @@ of uncut data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ import numpy as np
 from outrule.calibration.audit import Audit, Part, part_of
 from outrule.calibration.noise import supported_tolerance
 from outrule.calibration.patches import AnyPatch, replay
-from outrule.data.instances import Instances
+from outrule.data.instances import Instances, rows_by
 from outrule.data.segments import Segmentation
 from outrule.errors import DataError
 from outrule.problems.contract import Problem
@@ -43,22 +44,18 @@ def cells_of(instances: Instances, segmentation: Segmentation) -> list[Cell]:
     """The cells of these instances, in the order of their segments."""
     codes = segmentation.codes(instances)
     kinds, number = np.unique(codes, axis=1, return_inverse=True)
-    order = np.argsort(number.reshape(-1), kind="stable")
-    ends = np.cumsum(np.bincount(number.reshape(-1)))[:-1]
-    of_item = instances.instance
-    cell_of_item = number.reshape(-1)[of_item]
-    flat = np.argsort(cell_of_item, kind="stable")
-    flat_ends = np.cumsum(np.bincount(cell_of_item))[:-1]
+    number, n_cells = number.reshape(-1), kinds.shape[1]
+    rows, items = (rows_by(of, n_cells) for of in (number, number[instances.instance]))
     numbers = np.arange(len(segmentation))
-    parts = zip(np.split(order, ends), np.split(flat, flat_ends), kinds.T, strict=True)
-    return [Cell(rows, items, np.isin(numbers, kind)) for rows, items, kind in parts]
+    parts = zip(rows, items, kinds.T, strict=True)
+    return [Cell(some, flat, np.isin(numbers, kind)) for some, flat, kind in parts]
 
 
 def check_overlaps(n_cells: int) -> None:
     """Raise for segments that would cut the data into too many cells."""
     if n_cells > MOST_CELLS:
         raise DataError(
-            f"the segments overlap in {n_cells:,} ways, and at most {MOST_CELLS:,} are "
+            f"the segments overlap in {n_cells:,} ways, but at most {MOST_CELLS:,} are "
             "supported: use fewer columns, or a larger min_share."
         )
 
@@ -69,26 +66,17 @@ def cut_part(part: Part, rows: Integers) -> Part:
     return part_of(part.instances.take(rows), part.layout.take(rows), picks, part.of_rule)
 
 
-def segment_tolerances(
-    found: Segmentation, tolerance: float, noise_of: tuple[Part, Floats, Problem] | None
-) -> Segmentation:
-    """The segments with what is tolerated in each: as on the whole, or what its data support."""
+def segment_noises(
+    found: Segmentation, part: Part, prediction: Floats, problem: Problem
+) -> list[float]:
+    """The tolerances that the data of the segments support."""
     noises = [0.0] * len(found)
-    if noise_of is not None:
-        part, prediction, problem = noise_of
-        for number, inside in enumerate(found.inside(part.instances)):
-            if part.weight[inside].any():  # else a batch has none of it
-                some = cut_part(part, np.flatnonzero(inside))
-                given = prediction[inside[part.instances.instance]]
-                noises[number] = supported_tolerance(some, given, problem)
-    return tolerating(found, tolerance, noises)
-
-
-def tolerating(found: Segmentation, tolerance: float, noises: Sequence[float]) -> Segmentation:
-    """The segments with their tolerances: that of the whole, but not less than their noise."""
-    pairs = zip(found.segments, noises, strict=True)
-    segments = tuple(s._replace(tolerance=max(tolerance, noise)) for s, noise in pairs)
-    return replace(found, segments=segments)
+    for number, inside in enumerate(found.inside(part.instances)):
+        if part.weight[inside].any():  # else a batch has none of it
+            some = cut_part(part, np.flatnonzero(inside))
+            given = prediction[inside[part.instances.instance]]
+            noises[number] = supported_tolerance(some, given, problem)
+    return noises
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +100,20 @@ class Blocks:
         """The mean of something over all instances."""
         return sum(share * one for share, one in zip(self.weights, of_cells, strict=True))
 
+    def tolerating(self, tolerance: float, noises: Sequence[float]) -> Blocks:
+        """With the tolerances of the segments: that of the whole, but not less than their noise."""
+        pairs = zip(self.segmentation.segments, noises, strict=True)
+        segments = tuple(s._replace(tolerance=max(tolerance, noise)) for s, noise in pairs)
+        return replace(self, segmentation=replace(self.segmentation, segments=segments))
+
+    def enough_rounds(self, for_whole: int) -> int:
+        """Rounds after which the loop has stopped by itself, from those without segments.
+
+        A violation of tau times the share of a segment takes so much less off the squared error.
+        """
+        least = min([1.0, *(segment.share for segment in self.segmentation.segments)])
+        return 1 + math.ceil((for_whole - 1) / least)
+
     def join(self, audits: Sequence[Audit], tolerance: float) -> Audit:
         """One audit, in which the tests of the whole come first, then those of each segment."""
         inside = np.array([cell.inside for cell in self.cells], dtype=np.bool_)
@@ -134,10 +136,10 @@ class Blocks:
         )
 
     def _rows(self, shares: Floats, audits: Sequence[Audit], name: str) -> Floats:
-        pairs = [(share, one) for share, one in zip(shares, audits, strict=True) if share]
         total = np.zeros(len(audits[0].violations))
-        for share, one in pairs:
-            total += share * getattr(one, name)
+        for share, one in zip(shares, audits, strict=True):
+            if share:
+                total += share * getattr(one, name)
         return total
 
 

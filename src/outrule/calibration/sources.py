@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -14,26 +13,31 @@ from outrule.calibration.audit import Audit, Part, audit, prepare, rule_values, 
 from outrule.calibration.check import Check, FixedStep, FreshBatches, Reuse, Step
 from outrule.calibration.incremental import IncrementalAudit
 from outrule.calibration.noise import supported_tolerance
-from outrule.calibration.patches import AnyPatch, Decided, apply_patches, first_point, patch_columns
-from outrule.calibration.segmented import Blocks, cut_part, segment_tolerances
+from outrule.calibration.patches import AnyPatch, first_point, patch_part
+from outrule.calibration.segmented import Blocks, cut_part, segment_noises
 from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.errors import DataError, refuse_argument
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
-from outrule.types import Booleans, Floats
+from outrule.types import Booleans, Floats, computed_once
 
 
 class SameData:
     """The same instances every round; their predictions are patched in place."""
 
-    def __init__(self, part: Part, start: Floats, problem: Problem, *, audited: bool = True):
+    def __init__(self, part: Part, start: Floats, problem: Problem):
         self.part, self.problem = part, problem
         self.prediction = first_point(start, problem, part.layout)
         self.weight = part.instances.total_weight()
+
+    @computed_once
+    def incremental(self) -> IncrementalAudit | None:
+        """What is kept from audit to audit; None where each begins anew."""
         # On the simplex a patch moves other items too, and with weights by different amounts.
-        quick = audited and not problem.simplex and part.instances.weight is None
-        self.incremental = IncrementalAudit(part, self.prediction, problem) if quick else None
+        if self.problem.simplex or self.part.instances.weight is not None:
+            return None
+        return IncrementalAudit(self.part, self.prediction, self.problem)
 
     def next_audit(self, patches: Sequence[AnyPatch]) -> Audit | None:
         """The audit of the next round, after these patches; None when the data is used up."""
@@ -57,7 +61,7 @@ class SameData:
 
     def replay(self, patches: Sequence[AnyPatch]) -> None:
         """Apply patches that were found on other data."""
-        _replay(patches, self.prediction, self.part, self.problem)
+        patch_part(self.part, self.prediction, patches, self.problem)
 
     def squared_error(self) -> float:
         """That of the current predictions."""
@@ -102,14 +106,12 @@ class CellData(SameData):
         problem: Problem,
         segmentation: Segmentation,
         tolerance: float = math.nan,
-        *,
-        audited: bool = True,
     ):
         self.part, self.problem, self.tolerance = part, problem, tolerance
         self.weight = part.instances.total_weight()
         self.blocks = Blocks.of(part.instances, segmentation)
         self.data = [
-            SameData(cut_part(part, cell.rows), start[cell.flat], problem, audited=audited)
+            SameData(cut_part(part, cell.rows), start[cell.flat], problem)
             for cell in self.blocks.cells
         ]
         self.found = list[Audit]()
@@ -140,10 +142,12 @@ class CellData(SameData):
 
     def tolerate(self, tolerance: float, *, noisy: bool) -> Segmentation:
         """Set what is tolerated, in segments not less than their noise if that is asked for."""
-        given = (self.part, self._prediction(), self.problem) if noisy else None
-        found = segment_tolerances(self.blocks.segmentation, tolerance, given)
-        self.blocks, self.tolerance = replace(self.blocks, segmentation=found), tolerance
-        return found
+        found = self.blocks.segmentation
+        noises = [0.0] * len(found)
+        if noisy:
+            noises = segment_noises(found, self.part, self._prediction(), self.problem)
+        self.blocks, self.tolerance = self.blocks.tolerating(tolerance, noises), tolerance
+        return self.blocks.segmentation
 
     def _prediction(self) -> Floats:
         """That of all cells, in the order of the data."""
@@ -156,9 +160,7 @@ class CellData(SameData):
         return float(self.blocks.mean([one.squared_error() for one in self.data]))
 
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int:
-        # A violation of tau times the share takes so much less off the squared error.
-        least = min([1.0, *(segment.share for segment in self.blocks.segmentation.segments)])
-        return 1 + math.ceil((super().enough_rounds(check, step, tolerance) - 1) / least)
+        return self.blocks.enough_rounds(super().enough_rounds(check, step, tolerance))
 
 
 class FreshData:
@@ -193,10 +195,10 @@ class FreshData:
         self.weight += weight
         if self.segmentation is not None:
             cut = (self.segmentation, self.tolerance)
-            cells = CellData(part, prediction, self.problem, *cut, audited=False)
+            cells = CellData(part, prediction, self.problem, *cut)
             cells.replay(patches)
             return cells.next_audit(patches)
-        _replay(patches, prediction, part, self.problem)
+        patch_part(part, prediction, patches, self.problem)
         return audit(part, prediction, self.problem)
 
     def _batch(self, first: int, last: int) -> tuple[Part, Floats]:
@@ -221,7 +223,7 @@ class FreshData:
     def tolerate(self, tolerance: float, *, noisy: bool) -> Segmentation:
         """Set what is tolerated, by the noise of the first batch if that is asked for."""
         assert self.segmentation is not None
-        first = CellData(*self._batch(0, self.size), self.problem, self.segmentation, audited=False)
+        first = CellData(*self._batch(0, self.size), self.problem, self.segmentation)
         self.segmentation = first.tolerate(tolerance, noisy=noisy)
         self.tolerance = tolerance
         return self.segmentation
@@ -241,11 +243,6 @@ class Source(Protocol):
     def values(self) -> Floats: ...
     def supported_tolerance(self) -> float: ...
     def enough_rounds(self, check: Check, step: Step, tolerance: float) -> int: ...
-
-
-def _replay(patches: Sequence[AnyPatch], prediction: Floats, part: Part, problem: Problem) -> None:
-    decided = Decided(problem, part.layout, part.picks, part.instances.value_range)
-    apply_patches(prediction, *patch_columns(patches, part.of_rule), decided)
 
 
 class Validation:
@@ -284,10 +281,10 @@ def open_source(
     ``part`` is the result of ``prepare``, where it is known already.
     """
 
-    def same(part: Part, start: Floats, *, audited: bool = True) -> SameData:
+    def same(part: Part, start: Floats) -> SameData:
         if segmentation is None:
-            return SameData(part, start, problem, audited=audited)
-        return CellData(part, start, problem, segmentation, audited=audited)
+            return SameData(part, start, problem)
+        return CellData(part, start, problem, segmentation)
 
     if isinstance(check, FreshBatches):
         if check.size > len(instances):
@@ -297,13 +294,12 @@ def open_source(
     if not isinstance(check, Reuse) or check.validation is None:
         return same(part or prepare(instances, problem, rules), start), None
 
-    def data(rows: Booleans, *, audited: bool) -> SameData:
+    def some(rows: Booleans) -> SameData:
         part = prepare(instances.take(np.flatnonzero(rows)), problem, rules)
-        return same(part, start[rows[instances.instance]], audited=audited)
+        return same(part, start[rows[instances.instance]])
 
     aside = _set_aside(instances, check.validation, generator)
-    inside, outside = data(~aside, audited=True), data(aside, audited=False)
-    return inside, Validation(outside, check.patience)
+    return some(~aside), Validation(some(aside), check.patience)
 
 
 def _set_aside(instances: Instances, fraction: float, generator: np.random.Generator) -> Booleans:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from outrule.errors import DataError
-from outrule.files import WILDCARDS, is_address, local_path
+from outrule.files import has_wildcard, is_address, local_path
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,7 @@ def list_addresses(source: str) -> tuple[str, list[str]]:
     """The files of a folder with its subfolders, or of a pattern: where, and their names."""
     protocol, _, rest = source.rstrip("/").partition("://")
     parts = rest.split("/")
-    wild = [any(c in part for c in WILDCARDS) for part in parts]
-    depth = wild.index(True) if any(wild) else len(parts)
+    depth = next((i for i, part in enumerate(parts) if has_wildcard(part)), len(parts))
     root, pattern = f"{protocol}://{'/'.join(parts[:depth])}", "/".join(parts[depth:])
     with _opened(root) as (system, path):
         if not pattern and system.isfile(path):

@@ -119,8 +119,8 @@ def _check_same_columns(predictions: Any, values: Any, name: str) -> None:
     where = next(i for i in places if expected[i : i + 1] != got[i : i + 1])
     words = [repr(names[where]) if where < len(names) else "none" for names in (got, expected)]
     raise DataError(
-        f"column {where} of {name} is {words[0]}, that of the predictions {words[1]}. Both must "
-        f"have the same columns in the same order: give {name}[predictions.columns]."
+        f"column {where} of {name} is {words[0]}, but that of the predictions is {words[1]}. "
+        f"Both must have the same columns in the same order: give {name}[predictions.columns]."
     )
 
 
@@ -148,7 +148,7 @@ def _same_shape(values: ArrayLike | None, name: str, origin: ArrayOrigin) -> Flo
     array = numeric(values, name)
     if array.shape != origin.shape:
         raise DataError(
-            f"{name} have shape {array.shape}, the predictions {origin.shape}. "
+            f"{name} have shape {array.shape}, but the predictions have shape {origin.shape}. "
             "They must have the same shape."
         )
     return origin.gather(array)
@@ -169,7 +169,7 @@ def _clusters(values: ArrayLike | None, n: int) -> Integers | None:
     if values is None:
         return None
     array = _per_instance(_plain(values, "clusters"), "clusters", n)
-    null = np.array([_is_null(value) for value in array.tolist()])
+    null = np.array([is_null(value) for value in array.tolist()])
     if null.any():
         raise DataError(
             f"cluster is null at instance {int(np.argmax(null))}. "
@@ -186,7 +186,7 @@ def _per_instance(array: NDArray[Any], name: str, n: int) -> NDArray[Any]:
     return array
 
 
-def _is_null(value: Any) -> bool:
+def is_null(value: Any) -> bool:
     """Whether it is None, NaN, NaT, or pandas' NA, whose comparisons raise."""
     try:
         return value is None or bool(value != value)

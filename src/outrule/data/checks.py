@@ -68,10 +68,8 @@ def check_inside(
             word = repr(float(value))  # 1.0000001 is outside [0, 1], and 1 is not
         return f"{name} is {word}"
 
-    plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
     is_table = isinstance(origin, TableOrigin)
-    other = "the row" if is_table else "mark the item as unavailable"
-    rest = f". {plural} must be finite: drop the instance, or {other}."
+    rest = must_be_finite(name, "the row" if is_table else "mark the item as unavailable")
     if name == "outcome" and np.isnan(values[bad[0]]):
         n_nan = int(np.isnan(values).sum())
         rest = no_outcome(n_nan, len(values), "rows" if is_table else "entries")
@@ -83,11 +81,17 @@ def check_inside(
     raise fault(what, rest, bad, origin, offsets)
 
 
+def must_be_finite(name: str, other: str) -> str:
+    """What follows the place of a value that is null, NaN or infinite."""
+    plural = "Start predictions" if name == "start" else f"{name.capitalize()}s"
+    return f". {plural} must be finite: drop the instance, or {other}."
+
+
 def check_weight(weight: Floats, origin: Origin) -> None:
     """Weights must be finite and not negative."""
     good = np.isfinite(weight) & (weight >= 0)
     usual = (weight == 0) | ((weight >= SMALLEST) & (weight <= LARGEST))
-    remedy = f"be zero or in [{SMALLEST:g}, {LARGEST:g}]: multiply all of them by one number."
+    remedy = f"be zero or in [{SMALLEST:g}, {LARGEST:g}]: multiply all of them by the same number."
     for valid, words in ((good, "be finite and not negative."), (usual, remedy)):
         if not valid.all():
             first = int(np.argmin(valid))
@@ -110,8 +114,8 @@ def check_repeats(
     if same.any():
         raise fault(
             lambda flat: f"item {names[codes[flat]]!r} is offered twice, again",
-            ". An instance offers an item once: drop the row; or, where a row is a pair, name a "
-            "column of both, such as 'ann / monday', as the item.",
+            ". An instance can offer an item only once: drop the row; or, where a row is a pair, "
+            "use a column that names both, such as 'ann / monday', as the item.",
             np.flatnonzero(same) + 1,
             origin,
             offsets,

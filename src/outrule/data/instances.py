@@ -26,6 +26,7 @@ from outrule.data.origin import (
     ColumnNames,
     NoOrigin,
     Origin,
+    Rows,
     TableOrigin,
     fault,
     place,
@@ -34,6 +35,9 @@ from outrule.data.propensities import check_propensity
 from outrule.data.view import View
 from outrule.errors import DataError, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks, computed_once
+
+ARRAYS = ("prediction", "outcome", "start", "codes", "weight", "cluster", "propensity")
+PER_INSTANCE = ("weight", "cluster")  # the others have one entry per item
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +102,7 @@ class Instances:
         predictions : array-like of shape (n, m)
         outcomes : array-like of shape (n, m), optional
         start : array-like of shape (n, m), optional
-            The output of another calibrator, if the loop shall start from it.
+            The output of another calibrator, to start the loop from.
         available : boolean array-like of shape (n, m), optional
             False where an item is not on offer; whatever the other arrays hold there is ignored.
         weight, cluster : array-like of shape (n,), optional
@@ -109,7 +113,7 @@ class Instances:
             outcomes may be NaN where they are not known. NaN is allowed there too, 0 means that
             the log could never show it.
         propensity_estimated : bool
-            Whether propensities come from a model of the log, and not from what drew the choices.
+            Whether propensities were estimated by a model, not recorded when choices were drawn.
 
         Examples
         --------
@@ -155,10 +159,10 @@ class Instances:
 
         A table with one row per instance may hold its items in lists, as tables of Spark, BigQuery
         and Snowflake do: where the predictions are lists, all lists of a row have one entry per
-        item, and other columns have one value per instance. What ``predict`` and ``decide`` give
-        back are then lists too, one per row.
+        item, and other columns have one value per instance. ``predict`` and ``decide`` then return
+        lists too, one per row.
 
-        Names are compared as text, so that ``instance=0`` finds the column 0 of a pandas frame.
+        Names are compared as strings, so that ``instance=0`` finds the column 0 of a pandas frame.
 
         Parameters
         ----------
@@ -225,12 +229,6 @@ class Instances:
             return range(self.origin.shape[1])
         return self.item_names
 
-    @property
-    def first_number(self) -> int:
-        """The caller's number of the first instance; 0 for a table, whose instances have names."""
-        numbers = getattr(self.origin, "numbers", None)
-        return 0 if numbers is None or not len(numbers) else int(numbers[0])
-
     @computed_once
     def instance(self) -> Integers:
         """The instance of every item, shape (n_items_in_all,)."""
@@ -248,8 +246,8 @@ class Instances:
 
     def fields(self) -> list[tuple[str, NDArray[Any] | None]]:
         """The arrays of items and instances, by name."""
-        names = ("prediction", "outcome", "start", "codes", "weight", "cluster", "propensity")
-        return [("sizes", np.diff(self.offsets)), *((name, getattr(self, name)) for name in names)]
+        arrays = ((name, getattr(self, name)) for name in ARRAYS)
+        return [("sizes", np.diff(self.offsets)), *arrays]
 
     def check_values(self, *, is_part: bool = False) -> None:
         """Raise DataError for data that no problem can work with, saying where it is first.
@@ -265,7 +263,8 @@ class Instances:
                 check_inside(values, name, self.origin, self.offsets, self.value_range)
         if self.propensity is not None:
             if self.outcome is None:
-                raise refuse_argument("given", "propensity", "Instances", "left out: no outcomes")
+                expected = "left out where there are no outcomes"
+                raise refuse_argument("given", "propensity", "Instances", expected)
             check_propensity(self.propensity, self.observed, self.origin, self.offsets)
         elif self.propensity_estimated:
             expected = "False where there is no propensity"
@@ -288,8 +287,8 @@ class Instances:
             raise refuse_argument(None, "outcomes", owner, "given")
         if self.propensity is not None:
             raise DataError(
-                f"{owner} needs the outcomes of all items, and these instances have only those "
-                "that were observed: outrule.certify estimates from them."
+                f"{owner} needs the outcomes of all items, but these instances have only those "
+                "that were observed: outrule.certify can estimate from them."
             )
         return self.outcome
 
@@ -376,39 +375,25 @@ class Instances:
 
     def take(self, chosen: Integers) -> Instances:
         """Some of the instances, in the given order."""
-        sizes = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate(([0], np.cumsum(sizes)))
-        flat = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
-        return replace(
-            self,
-            prediction=self.prediction[flat],
-            offsets=offsets,
-            origin=self.origin.take(chosen, flat),
-            outcome=None if self.outcome is None else self.outcome[flat],
-            start=None if self.start is None else self.start[flat],
-            codes=None if self.codes is None else self.codes[flat],
-            weight=None if self.weight is None else self.weight[chosen],
-            cluster=None if self.cluster is None else self.cluster[chosen],
-            propensity=None if self.propensity is None else self.propensity[flat],
-        )
+        offsets, flat = take_items(self.offsets, chosen)
+        return self._part(chosen, flat, offsets)
 
     def slice(self, start: int, stop: int) -> Instances:
         """The instances from ``start`` to ``stop``; cheap."""
         if start == 0 and stop == len(self):
             return self
         flat = slice(int(self.offsets[start]), int(self.offsets[stop]))
-        return replace(
-            self,
-            prediction=self.prediction[flat],
-            offsets=self.offsets[start : stop + 1] - self.offsets[start],
-            origin=self.origin.slice(start, stop, flat),
-            outcome=None if self.outcome is None else self.outcome[flat],
-            start=None if self.start is None else self.start[flat],
-            codes=None if self.codes is None else self.codes[flat],
-            weight=None if self.weight is None else self.weight[start:stop],
-            cluster=None if self.cluster is None else self.cluster[start:stop],
-            propensity=None if self.propensity is None else self.propensity[flat],
-        )
+        offsets = self.offsets[start : stop + 1] - self.offsets[start]
+        return self._part(slice(start, stop), flat, offsets)
+
+    def _part(self, chosen: Rows, flat: Rows, offsets: Integers) -> Instances:
+        """Some of the instances, whose items are at these flat positions."""
+        parts: dict[str, Any] = {
+            name: getattr(self, name)[chosen if name in PER_INSTANCE else flat]
+            for name in ARRAYS
+            if getattr(self, name) is not None
+        }
+        return replace(self, offsets=offsets, origin=self.origin.take(chosen, flat), **parts)
 
     def without_origin(self) -> Instances:
         """The numbers of a table's instances alone, which are small enough to be sent."""
@@ -428,6 +413,19 @@ class Instances:
         return marks
 
 
+def take_items(offsets: Integers, chosen: Integers) -> tuple[Integers, Integers]:
+    """The offsets of some of the instances, and the flat positions of their items."""
+    sizes = np.diff(offsets)[chosen]
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    return ends, np.arange(ends[-1]) + np.repeat(offsets[chosen] - ends[:-1], sizes)
+
+
+def rows_by(number: NDArray[Any], n: int) -> list[Integers]:
+    """Where each of the numbers 0, ..., n - 1 is, ascending."""
+    order = np.argsort(number, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(number, minlength=n))[:-1])
+
+
 def as_instances(
     data: ArrayLike | Instances,
     outcomes: ArrayLike | None = None,
@@ -439,9 +437,9 @@ def as_instances(
     """Arrays become Instances; Instances must already have everything that belongs to them."""
     if is_partitioned(data):
         raise DataError(
-            "Partitions are for fit and certify. Read one file after the other, as "
-            "Instances.from_table, or use the command line: outrule predict, decide and watch take "
-            "folders."
+            "Partitions work only with fit and certify. Elsewhere, read one file at a time with "
+            "Instances.from_table, or use the command line: outrule predict, decide and watch "
+            "accept folders."
         )
     if not isinstance(data, Instances):
         return Instances.from_arrays(

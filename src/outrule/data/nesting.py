@@ -14,6 +14,7 @@ import polars as pl
 
 from outrule.errors import DataError
 from outrule.types import Integers
+from outrule.words import count
 
 if TYPE_CHECKING:
     from outrule.data.origin import ColumnNames  # which nests what it restores
@@ -106,7 +107,8 @@ def _lengths(lists: dict[str, pl.Series], prediction: str) -> Integers:
         rows = np.flatnonzero(found != expected).tolist()
         if rows:
             faults = {
-                row: f"column {name!r} has {found[row]} and {prediction!r} {expected[row]} entries"
+                row: f"column {name!r} has {count(found[row], 'entry')}, but {prediction!r} has "
+                f"{expected[row]}"
                 for row in rows
             }
             raise DataError(

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from outrule.errors import DataError
 from outrule.types import Booleans, Integers
 
+Rows = Integers | slice  # numbers, or from the first to before the last
+
 
 class Origin(ABC):
     """The contract of both kinds; *flat* arrays have one entry per item on offer."""
@@ -45,17 +47,13 @@ class Origin(ABC):
     def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         """Every column that rules may look at, with its name."""
 
-    @abstractmethod
     def flat_column(self, name: str) -> NDArray[Any]:
         """A column with one entry per item on offer; raises DataError if there is none."""
+        return self.gather(self.column(name))
 
     @abstractmethod
-    def take(self, chosen: Integers, flat: Integers) -> Origin:
-        """The origin of some of the instances."""
-
-    @abstractmethod
-    def slice(self, start: int, stop: int, flat: slice) -> Origin:
-        """The origin of the instances from ``start`` to ``stop``."""
+    def take(self, chosen: Rows, flat: Rows) -> Origin:
+        """The origin of some of the instances, whose items are at these flat positions."""
 
     @abstractmethod
     def where(self, instance: int, position: int | None, flat: int) -> str:
@@ -141,23 +139,16 @@ class ArrayOrigin(Origin):
     def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         yield from self.columns.items()
 
-    def flat_column(self, name: str) -> NDArray[Any]:
-        return self.gather(self.column(name))
-
-    def take(self, chosen: Integers, flat: Integers) -> ArrayOrigin:
+    def take(self, chosen: Rows, flat: Rows) -> ArrayOrigin:
+        if self.numbers is not None:
+            numbers = self.numbers[chosen]
+        else:
+            numbers = np.arange(chosen.start, chosen.stop) if isinstance(chosen, slice) else chosen
         return ArrayOrigin(
-            (len(chosen), self.shape[1]),
+            (len(numbers), self.shape[1]),
             None if self.available is None else self.available[chosen],
             {name: column[chosen] for name, column in self.columns.items()},
-            chosen if self.numbers is None else self.numbers[chosen],
-        )
-
-    def slice(self, start: int, stop: int, flat: slice) -> ArrayOrigin:
-        return ArrayOrigin(
-            (stop - start, self.shape[1]),
-            None if self.available is None else self.available[start:stop],
-            {name: column[start:stop] for name, column in self.columns.items()},
-            np.arange(start, stop) if self.numbers is None else self.numbers[start:stop],
+            numbers,
         )
 
     def where(self, instance: int, position: int | None, flat: int) -> str:
@@ -280,18 +271,10 @@ class TableOrigin(Origin):
     def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         yield from ((name, self.column(name)) for name in self.frame.columns)
 
-    def flat_column(self, name: str) -> NDArray[Any]:
-        return self.column(name)
-
-    def take(self, chosen: Integers, flat: Integers) -> TableOrigin:
+    def take(self, chosen: Rows, flat: Rows) -> TableOrigin:
         return replace(
-            self, frame=self.frame[flat], rows=self.rows[flat], labels=self.labels.gather(chosen)
+            self, frame=self.frame[flat], rows=self.rows[flat], labels=self.labels[chosen]
         )
-
-    def slice(self, start: int, stop: int, flat: slice) -> TableOrigin:
-        labels = self.labels.slice(start, stop - start)
-        frame = self.frame.slice(flat.start, flat.stop - flat.start)
-        return replace(self, frame=frame, rows=self.rows[flat], labels=labels)
 
     def where(self, instance: int, position: int | None, flat: int) -> str:
         name = f"instance {self.labels[instance]!r}"
@@ -303,8 +286,5 @@ class TableOrigin(Origin):
 class NoOrigin:
     """The origin of instances of which only the numbers are kept: no names, and no columns."""
 
-    def take(self, chosen: Integers, flat: Integers) -> NoOrigin:
-        return self
-
-    def slice(self, start: int, stop: int, flat: slice) -> NoOrigin:
+    def take(self, chosen: Rows, flat: Rows) -> NoOrigin:
         return self

@@ -42,11 +42,11 @@ MOST_DEPTH = 100  # of a schema, which Polars reads by recursion
 SPARE = 1 << 20  # bytes; writers differ in what they count as the size of a column
 WORDS = {
     pages.HEADER: "the header of a page is damaged",
-    pages.SIZE: "a page has {0:,} bytes, and {1:,} are left",
-    pages.SUM: "its pages unpack to {0:,} bytes, and {1:,} are too many",
-    pages.COUNT: "a page has {0:,} values, and {1:,} are left",
-    pages.KIND: "a page has the type {0}, which does not belong there",
-    pages.LEVELS: "a page has {0:,} bytes of levels, and {1:,} in all",
+    pages.SIZE: "a page has {0:,} bytes, but {1:,} are left",
+    pages.SUM: "its pages unpack to {0:,} bytes, but at most {1:,} are expected",
+    pages.COUNT: "a page has {0:,} values, but {1:,} are left",
+    pages.KIND: "a page has type {0}, which is not allowed there",
+    pages.LEVELS: "a page has {0:,} bytes of levels, but only {1:,} bytes in all",
 }
 
 
@@ -108,8 +108,8 @@ class Footer:
         is_long = (self.values > self._rows) & ~self._by_leaf("is_repeated").astype(bool)
         is_odd = (self.starts < 0) | (self.ends < self.starts) | (self.unpacked < 0)
         for fault, words in (
-            (is_short | is_long, "its values do not fit to the rows"),
-            (is_odd | (self.unpacked >> 60 > 0), "it has a size that cannot be"),
+            (is_short | is_long, "its values do not match the rows"),
+            (is_odd | (self.unpacked >> 60 > 0), "it has an impossible size"),
         ):
             if fault.any():
                 raise ValueError(f"{self._place(int(fault.argmax()))}: {words}")
@@ -135,15 +135,15 @@ def read_footer(data: Bytes) -> Footer:
     """The end of a file; ValueError if it is damaged or contradicts itself."""
     length = int.from_bytes(data[-8:-4].tobytes(), "little")
     if data[-4:].tobytes() != MAGIC or length > len(data) - 12:
-        raise ValueError("its end is missing")
+        raise ValueError("its footer is missing")
     found = _Found(data[len(data) - 8 - length : len(data) - 8])
     leaves = _leaves(found, _arrays(found))
     n_rows, group_rows = found.column("n_rows"), found.column("group_rows")
     n_chunks = found.column("group_chunks")
     if len(n_rows) != 1 or len(n_chunks) != len(group_rows) or (n_chunks != len(leaves)).any():
-        raise ValueError("its row groups do not have the columns of its schema")
+        raise ValueError("its row groups do not match the columns of its schema")
     if (group_rows < 0).any() or sum(group_rows.tolist()) != n_rows[0]:
-        raise ValueError("its row groups do not have the rows of the table")
+        raise ValueError("its row groups do not match the rows of the table")
     total = len(leaves) * len(group_rows)
     values, unpacked, packed, starts = (
         found.column(name, total) for name in ("values", "unpacked", "packed", "start")
@@ -166,7 +166,7 @@ class _Found:
         for _ in range(2):
             at, n = read_struct(footer, 0, len(footer), SHAPES, FILE_ROOT, stack, kept)
             if at < 0:
-                raise ValueError("its end is damaged")
+                raise ValueError("its footer is damaged")
             if n <= len(kept):
                 break
             kept = np.empty((n, KEPT), np.int64)
@@ -176,7 +176,7 @@ class _Found:
         """The values of a field in all structures that have it, which must be as many as said."""
         found: Integers = self._of(name)[:, VALUE]
         if length is not None and len(found) != length:
-            raise ValueError("its end lacks a field")
+            raise ValueError("its footer lacks a field")
         return found
 
     def owners(self, name: str) -> Integers:
@@ -230,7 +230,7 @@ def _leaves(found: _Found, arrays: dict[str, list[int]]) -> tuple[Leaf, ...]:
     pending: list[tuple[int, int, str | None, bool]] = [(1, 0, None, False)]
     for number, element in enumerate(elements):
         if not pending:
-            raise ValueError("its schema is more than a tree")
+            raise ValueError("its schema is not a tree")
         n, depth, column, is_repeated = pending.pop()  # siblings to come, with what they share
         if n > 1:
             pending.append((n - 1, depth, column, is_repeated))

@@ -30,13 +30,12 @@ from outrule.data.scratch import spill
 from outrule.data.sketch import mix
 from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
 from outrule.data.tables import read_frame
-from outrule.errors import DataError, check_number, refuse_argument
-from outrule.files import WILDCARDS, is_address, is_special, local_path
+from outrule.errors import DataError, check_integer, check_number, refuse_argument
+from outrule.files import has_wildcard, is_address, is_special, local_path, naming_errors
 from outrule.types import Integers
 from outrule.words import count
 
 BUCKETS = 64  # files of hashes, each small enough to sort
-BLOCK = 1 << 22  # bytes that are hashed at a time
 
 Stamp = tuple[Any, ...]
 
@@ -54,23 +53,23 @@ class Partitions:
 
     ``DecisionCalibrator.fit`` and ``outrule.certify`` accept it in place of Instances. The files
     are read one at a time, and what the loop needs of them is kept on disk. The result is that of
-    ``Instances.from_table`` on all files one below the other, with the same bits for any cut into
-    files and any number of threads, up to ``sample`` instances. With more, the start and isotonic
-    regression are fitted on a sample of so many, and all instances take part in the loop.
+    ``Instances.from_table`` on all files together, with the same bits however the rows are split
+    into files and for any number of threads, up to ``sample`` instances. With more, the start and
+    isotonic regression are fitted on a sample of that size; the loop still uses all instances.
 
     Parameters
     ----------
     source : a folder, a pattern such as ``"logs/*.parquet"``, or a sequence of paths
-        Each may be an address that fsspec knows, such as ``"s3://bucket/folder"``. Of a folder,
-        with its subfolders; files in the order of their names. All have the same columns, and the
-        rows of an instance are in one file.
+        Each may be an address that fsspec knows, such as ``"s3://bucket/folder"``. A folder
+        includes its subfolders; files are read in the order of their names. All must have the
+        same columns, and all rows of an instance must be in one file.
     instance, prediction, ..., value_range : as for ``Instances.from_table``
     sample : int
-        The most instances that the start and isotonic regression are fitted on, and by which it is
-        checked whether propensities fit a log.
+        The most instances that the start and isotonic regression are fitted on, and on which the
+        propensities of a log are checked.
     scratch : path, optional
         A folder with room for about 24 bytes per row and one per rule, instance and chosen item.
-        By default that of temporary files.
+        By default the system's folder for temporary files.
 
     Examples
     --------
@@ -126,7 +125,6 @@ class Partitions:
             files = [File(place_of(path), str(path)) for path in source]
             if not files:
                 raise refuse_argument((), "source", "Partitions", "a folder, a pattern, or paths")
-        check_number(sample, "sample", "Partitions", 2, low_open=False, integer=True)
         if propensity is not None and not isinstance(propensity, str):
             propensity = check_number(propensity, "propensity", "Partitions", 0, 1)
         logged = (propensity, observed, propensity_estimated)
@@ -135,7 +133,7 @@ class Partitions:
             "files": tuple(files),
             "columns": names,
             "value_range": check_range(value_range),
-            "sample": int(sample),
+            "sample": check_integer(sample, "sample", "Partitions", 2),
             "scratch": None if scratch is None else Path(scratch),
         }
         for name, value in given.items():
@@ -162,8 +160,8 @@ class Partitions:
         free = shutil.disk_usage(place).free
         if needed > free:
             raise DataError(
-                f"about {needed / 1e9:,.1f} GB are needed on disk, and {place} has "
-                f"{free / 1e9:,.1f} GB free: name another folder as scratch, or use fewer rules."
+                f"about {needed / 1e9:,.1f} GB are needed on disk, but {place} has only "
+                f"{free / 1e9:,.1f} GB free: choose another scratch folder, or use fewer rules."
             )
         with tempfile.TemporaryDirectory(prefix="outrule-", dir=place) as folder:
             yield Path(folder)
@@ -230,17 +228,15 @@ def find_files(source: str | PathLike[str]) -> list[File]:
 def _list_files(source: str | PathLike[str]) -> Iterator[tuple[Place, PurePath]]:
     """All files of a folder or pattern, here or at an address, and their names below it."""
     if is_address(source):
-        try:
+        with naming_errors(source, "read"):
             address, names = list_addresses(str(source))
-        except OSError as error:
-            raise DataError(f"{source} cannot be read: {error.strerror}.") from None
         yield from ((Address(f"{address}/{name}"), PurePosixPath(name)) for name in names)
         return
     path = Path(local_path(source))
     if path.is_dir():
         root, pattern = path, "**/*"
     else:
-        depth = next(i for i, part in enumerate(path.parts) if any(c in part for c in WILDCARDS))
+        depth = next(i for i, part in enumerate(path.parts) if has_wildcard(part))
         root, pattern = Path(*path.parts[:depth]), str(Path(*path.parts[depth:]))
     yield from ((one, one.relative_to(root)) for one in root.glob(pattern) if not one.is_dir())
 
@@ -253,12 +249,12 @@ def check_schemas(files: Sequence[File]) -> dict[str, Any]:
         for name in (*first, *found):
             ours, theirs = first.get(name), found.get(name)
             if ours != theirs:
-                words = f"holds {theirs}, and {ours} in {files[0].path}"
+                words = f"holds {theirs}, but {ours} in {files[0].path}"
                 if ours is None or theirs is None:
                     has, lacks = (file, files[0]) if ours is None else (files[0], file)
-                    words = f"is in {has.path}, and not in {lacks.path}"
+                    words = f"is in {has.path}, but not in {lacks.path}"
                 raise DataError(
-                    f"{file.path} has another schema: column {name!r} {words}. "
+                    f"{file.path} has a different schema: column {name!r} {words}. "
                     "All files must have the same columns, with the same types."
                 )
     return first
@@ -307,36 +303,28 @@ def _check_names(files: Sequence[File], column: str, suspects: Any) -> None:
         for name in names.filter(pl.Series(np.isin(names.hash().to_numpy(), suspects))).to_list():
             if name in owners:
                 raise DataError(
-                    f"{column} {name!r} is in {owners[name]} and in {file.path}: an instance must "
-                    "be whole in one file. Write all rows of an instance to the same file."
+                    f"{column} {name!r} is in {owners[name]} and in {file.path}. All rows of an "
+                    "instance must be in the same file."
                 )
             owners[name] = file.path
 
 
 def stamp_of(file: File) -> Stamp:
     """By what a change of a file is noticed."""
-    try:
+    with naming_errors(file.path, "read"):
         if isinstance(file.path, Address):
             return file.path.stamp()
         found = file.path.stat()
-    except OSError as error:
-        raise DataError(f"{file.path} cannot be read: {error.strerror}.") from None
-    return found.st_size, found.st_mtime_ns
+        return found.st_size, found.st_mtime_ns
 
 
 def fingerprint_file(path: Place) -> str:
     """SHA-256 of a file's content."""
-    digest = hashlib.sha256()
-    try:
+    with naming_errors(path, "read"):
         if isinstance(path, Address):
-            digest.update(path.read_bytes())
-            return digest.hexdigest()
+            return hashlib.sha256(path.read_bytes()).hexdigest()
         with path.open("rb") as file:
-            while block := file.read(BLOCK):
-                digest.update(block)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
-    return digest.hexdigest()
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def n_files(files: Sequence[Any]) -> str:

@@ -42,10 +42,10 @@ def check_observed(observed: Booleans, outcome: Floats, origin: Origin, offsets:
 
         def what(flat: int) -> str:
             if observed[flat]:
-                return "observed is true and the outcome null"
-            return f"observed is false and the outcome {outcome[flat]:g}"
+                return "observed is true but the outcome is null"
+            return f"observed is false but the outcome is {outcome[flat]:g}"
 
-        rest = ". An outcome that was not observed is null, not zero, and an observed one is known."
+        rest = ". An outcome must be null, not zero, where it was not observed, and only there."
         raise fault(what, rest, bad, origin, offsets)
 
 
@@ -63,12 +63,12 @@ def check_propensity(
 
     if not good.all():
         rest = (
-            ". It is the probability that the outcome of this item is observed, in (0, 1]; only "
-            "where it was not observed may it be 0 (never shown) or null (unknown)."
+            ". It is the probability that the outcome of this item is observed, in (0, 1]; it may "
+            "be 0 (never shown) or null (unknown) only where the outcome was not observed."
         )
         raise fault(what, rest, np.flatnonzero(~good), origin, offsets)
     if sure.any():
-        rest = ", and the outcome is not known. An outcome that is certain to be observed must be."
+        rest = ", but the outcome is missing. It must be given where it is certain to be observed."
         raise fault(what, rest, np.flatnonzero(sure), origin, offsets)
 
 
@@ -145,10 +145,10 @@ def _compare_counts(instances: Instances, q: Floats, kind: NDArray[Any], words: 
         worst = int(np.argmax(off))
         raise DataError(
             f"the choices contradict the propensities: {words(worst)} observed {seen[worst]:,.0f} "
-            f"times, and the propensities say {expected[worst]:,.0f}, give or take "
+            f"times, but the propensities imply {expected[worst]:,.0f}, give or take "
             f"{errors[worst]:,.0f}. A propensity is the probability that this outcome is observed, "
-            "given the instance, by what chose at that time: not a score, not that of a later "
-            "version."
+            "given the instance, under the policy that chose at that time: not a score, and not "
+            "the probability under a later version."
         )
 
 
@@ -173,7 +173,7 @@ def _deterministic(instances: Instances) -> str:
         "every choice of this log was certain: all propensities of observed items are 1, and all "
         "others 0. It cannot say what another choice would have been worth, so rules cannot be "
         "compared. Let a share s of the decisions explore (explore of the calibrator, outrule "
-        "decide --explore): about 1.5 m / (s d^2) instances of m items then tell decisions apart "
+        "decide --explore): about 1.5 m / (s d^2) instances of m items then tell apart decisions "
         f"that differ by d of the value range; here, with s = {EXAMPLE_SHARE:g} and "
         f"d = {EXAMPLE_DIFFERENCE:g}, {n:,.0f} at most."
     )

@@ -18,6 +18,6 @@ def spill(path: Path, array: NDArray[Any]) -> None:
             file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     except OSError as error:
         raise DataError(
-            f"{path} cannot be written: {error.strerror or error}. It is a scratch file: name a "
-            "folder with more room as scratch, or use fewer rules."
+            f"{path} cannot be written: {error.strerror or error}. It is a scratch file: choose a "
+            "scratch folder with more room, or use fewer rules."
         ) from None

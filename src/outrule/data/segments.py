@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from outrule.data.instances import Instances
+from outrule.data.arrays import is_null
+from outrule.data.instances import Instances, rows_by
 from outrule.data.origin import TableOrigin, missing
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers
 from outrule.words import count
 
@@ -59,10 +60,8 @@ class Segments:
         if len({frozenset(one) for one in by}) < len(by):
             raise refuse_argument(given, "segments", "Segments", "without repetitions")
         share = check_number(self.min_share, "min_share", "Segments", 0, 1)
-        least = check_number(
-            self.min_instances, "min_instances", "Segments", 1, low_open=False, integer=True
-        )
-        for name, value in (("by", by), ("min_share", share), ("min_instances", int(least))):
+        least = check_integer(self.min_instances, "min_instances", "Segments")
+        for name, value in (("by", by), ("min_share", share), ("min_instances", least)):
             object.__setattr__(self, name, value)
 
     @property
@@ -201,9 +200,7 @@ def cut_values(
 
 def split_weights(weight: Floats, number: Integers, n_values: int) -> list[list[float]]:
     """The weights of every value."""
-    order = np.argsort(number, kind="stable")
-    ends = np.cumsum(np.bincount(number, minlength=n_values))[:-1]
-    return [part.tolist() for part in np.split(weight[order], ends)]
+    return [weight[rows].tolist() for rows in rows_by(number, n_values)]
 
 
 def values_of(instances: Instances, columns: tuple[str, ...]) -> tuple[Integers, list[Value]]:
@@ -247,26 +244,18 @@ def _distinct(instances: Instances, name: str) -> tuple[Integers, list[Any]]:
         return codes.reshape(-1), distinct.tolist()
     if name not in origin.frame.columns:
         raise missing(name, origin.frame.columns)
-    series = origin.frame[name].alias("values")
+    series = origin.frame[name]
     if str(series.dtype) == "Object" or series.dtype.is_nested():
         raise _unreadable(name, str(series.dtype))
-    unique = series.unique(maintain_order=True)
-    joined = series.to_frame().join(
-        unique.to_frame().with_row_index("code"),
-        on="values",
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
-    return joined["code"].to_numpy().astype(np.int64), unique.to_list()
+    from outrule.data.tables import number_values  # loads Polars, which arrays do not need
+
+    codes, values = number_values(series)
+    return codes, values.to_list()
 
 
 def _label(value: Any, name: str) -> str | None:
     """A value as text, the same for 1, 1.0 and "1"; None for a null."""
-    try:
-        if value is None or value != value:
-            return None
-    except TypeError:  # pandas' NA, whose comparisons raise
+    if is_null(value):
         return None
     if isinstance(value, bool):
         return str(value).lower()
@@ -279,8 +268,8 @@ def _label(value: Any, name: str) -> str | None:
     text = str(value)
     if len(text) > LONGEST_LABEL:
         raise DataError(
-            f"column {name!r} has a value of {len(text):,} characters, and the name of a segment "
-            f"has at most {LONGEST_LABEL}."
+            f"column {name!r} has a value of {len(text):,} characters, but the name of a segment "
+            f"can have at most {LONGEST_LABEL}."
         )
     return text
 

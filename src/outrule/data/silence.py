@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Lock
 from typing import IO
 
-WORKERS = re.compile(r"\d+ \((polars|async-executor|tokio).*\) [RD] ")  # that run, or read a file
+from outrule.threads import any_thread
+
+WORKERS = r"\d+ \((polars|async-executor|tokio).*\) [RD] "  # that run, or read a file
 PATIENCE = 2.0  # seconds
 PAUSE = 0.005
 
@@ -76,17 +76,8 @@ def _wait_for_workers() -> None:
     """Wait until no thread of Polars works: one that does may panic after the error of another."""
     end = time.monotonic() + PATIENCE
     time.sleep(PAUSE)
-    while _are_working() and time.monotonic() < end:
+    while any_thread("stat", WORKERS) and time.monotonic() < end:
         time.sleep(PAUSE)
-
-
-def _are_working() -> bool:
-    """Whether threads of Polars run, by their names, where the system lists them."""
-    for path in Path("/proc/self/task").glob("*/stat"):
-        with suppress(OSError):  # it has ended
-            if WORKERS.match(path.read_text(errors="replace")):
-                return True
-    return False
 
 
 def _hidden_file() -> IO[bytes]:

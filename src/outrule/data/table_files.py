@@ -23,12 +23,7 @@ from numpy.typing import NDArray
 
 from outrule.data.addresses import Address, Place
 from outrule.data.silence import quiet_panics
-from outrule.data.table_sizes import (
-    FAULTS,
-    arrow_bytes,
-    check_memory,
-    read_stream,
-)
+from outrule.data.table_sizes import FAULTS, arrow_bytes, check_memory, read_stream
 from outrule.errors import DataError
 from outrule.files import STANDARD, is_address, is_special, is_utf8, local_path, open_output
 from outrule.threads import check_forks
@@ -149,7 +144,7 @@ def stack(tables: Sequence[TableFile], instance: str) -> TableFile:
             names = set(frame[instance].to_list())
             both = next((name for name in more[instance].to_list() if name in names), None)
             if both is not None:
-                raise DataError(f"{instance} {both!r} is in {table.name} and in a table before it.")
+                raise DataError(f"{instance} {both!r} is in {table.name} and in an earlier table.")
         try:
             frame = pl.concat([frame, more.select(frame.columns)], how="vertical_relaxed")
         except POLARS_ERRORS:
@@ -354,7 +349,7 @@ def _check_dates(frame: pl.DataFrame, name: str) -> None:
             most = min(MOST_DAYS * day, 2**63 - 1)
             if not column.to_physical().drop_nulls().is_between(-most, most).all():
                 raise DataError(
-                    f"{name}: column {column.name!r} has a date that no calendar has: correct it, "
+                    f"{name}: column {column.name!r} has a date that is out of range: correct it, "
                     "or drop the column."
                 )
 
@@ -470,5 +465,5 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if isinstance(error, pl.exceptions.PanicException):
-        return "Polars stopped: damage, or two columns of the same name"
+        return "Polars crashed on damage, or on two columns of the same name"
     return str(error).strip().partition("\n")[0].rstrip(".:") or type(error).__name__

@@ -25,7 +25,7 @@ def check_memory(needed: int, name: str, free: float | None = None) -> None:
     if free is not None and needed > free / 2:
         raise DataError(
             f"{name} unpacks to about {needed / 1e9:,.1f} GB, more than half of the "
-            f"{free / 1e9:,.1f} GB of memory there is: split it, drop columns, or set {LIMIT} to "
+            f"{free / 1e9:,.1f} GB of available memory: split it, drop columns, or set {LIMIT} to "
             "the number of gigabytes that may be used."
         )
 

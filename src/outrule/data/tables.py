@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from outrule.data.arrays import numeric
+from outrule.data.checks import must_be_finite
 from outrule.data.nesting import unnest
 from outrule.data.origin import ColumnNames, TableOrigin, fault, missing
 from outrule.data.propensities import check_observed, no_outcome
@@ -149,7 +150,7 @@ def _column(table: Any, name: str) -> Any:
 
 
 def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
-    """Codes 0, 1, ... in order of first appearance, and what they stand for."""
+    """The same as ``number_values``, of a column that must have a name in every row."""
     column = _column(table, name)
     if str(column.dtype) == "Object" or column.dtype.is_nested():
         raise DataError(
@@ -165,10 +166,18 @@ def _codes(table: Any, name: str, role: str) -> tuple[Integers, Any]:
             f"Every row must have its {role}: fill it, or drop the row.",
             dict.fromkeys(rows, words),
         )
-    labels = column.unique(maintain_order=True)
-    lookup = labels.to_frame().with_row_index("code")
-    joined = column.to_frame().join(lookup, on="values", how="left", maintain_order="left")
-    return joined["code"].to_numpy().astype(np.int64), labels
+    return number_values(column)
+
+
+def number_values(column: pl.Series) -> tuple[Integers, pl.Series]:
+    """Codes 0, 1, ... in order of first appearance, and what they stand for; null is a value."""
+    values = column.alias("values")
+    distinct = values.unique(maintain_order=True)
+    lookup = distinct.to_frame().with_row_index("code")
+    joined = values.to_frame().join(
+        lookup, on="values", how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined["code"].to_numpy().astype(np.int64), distinct
 
 
 def number_items(table: Any, name: str) -> tuple[Integers, tuple[Any, ...]]:
@@ -194,8 +203,7 @@ def _check_nulls(
     """What is null is called null, where NaN would be a number that is none."""
     if name is not None and table[name].null_count():
         null = _column(table, name).is_null().arg_true().to_numpy().astype(np.int64)
-        plural = "Start predictions" if role == "start" else f"{role.capitalize()}s"
-        rest = f". {plural} must be finite: drop the instance, or the row."
+        rest = must_be_finite(role, "the row")
         if role == "outcome":
             rest = no_outcome(len(null), len(table), "rows")
         raise fault(f"{role} is null", rest, null, origin, offsets)

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outrule import kernels, threads
-from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.data.instances import Instances, take_items
+from outrule.data.origin import Rows
+from outrule.errors import DataError, check_integer, refuse_argument
 from outrule.types import Booleans, Floats, Integers, Picks
+from outrule.words import count
 
 SMALL_BATCH = 1 << 15  # weights that are not worth a second thread, nor a second call
 LANES = 32  # kernels decide so many instances side by side
@@ -33,7 +35,6 @@ class Layout:
     per_item: Arrays = field(default_factory=dict)  # one entry per item on offer
     per_instance: Arrays = field(default_factory=dict)
     shared: Arrays = field(default_factory=dict)  # the same for all instances
-    first: int = 0  # number of the first instance, for messages
 
     @classmethod
     def of(
@@ -49,8 +50,7 @@ class Layout:
         """A layout of these instances; where ``width`` is m, arrays per item have m entries."""
         own, pattern = (per_item, {}) if width is None else ({}, per_item)
         common = pattern | (shared or {})
-        first = instances.first_number
-        return cls(instances.offsets, k, width, own, per_instance or {}, common, first)
+        return cls(instances.offsets, k, width, own, per_instance or {}, common)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -59,20 +59,16 @@ class Layout:
         """The layout of the instances from ``start`` to ``stop``."""
         if start == 0 and stop == len(self):
             return self
-        first, last = self.offsets[start], self.offsets[stop]
-        return replace(
-            self,
-            offsets=self.offsets[start : stop + 1] - first,
-            per_item={name: array[first:last] for name, array in self.per_item.items()},
-            per_instance={name: array[start:stop] for name, array in self.per_instance.items()},
-            first=self.first + start,
-        )
+        offsets = self.offsets[start : stop + 1]
+        return self._part(slice(start, stop), slice(offsets[0], offsets[-1]), offsets - offsets[0])
 
     def take(self, chosen: Integers) -> Layout:
         """The layout of some of the instances, in the given order."""
-        sizes = np.diff(self.offsets)[chosen]
-        offsets = np.concatenate(([0], np.cumsum(sizes)))
-        flat = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], sizes)
+        offsets, flat = take_items(self.offsets, chosen)
+        return self._part(chosen, flat, offsets)
+
+    def _part(self, chosen: Rows, flat: Rows, offsets: Integers) -> Layout:
+        """The layout of some of the instances, whose items are at these flat positions."""
         return replace(
             self,
             offsets=offsets,
@@ -221,7 +217,7 @@ class Problem(ABC):
         empty = np.diff(layout.offsets) == 0
         if self.exactly_one and empty.any():
             raise DataError(
-                f"{instances.where(int(np.argmax(empty)))} has no items on offer, and "
+                f"{instances.where(int(np.argmax(empty)))} has no items on offer, but "
                 f"{type(self).__name__} must choose one: drop the instance."
             )
         return instances.origin.restore(self._mark(instances, layout), False)
@@ -257,12 +253,12 @@ class Problem(ABC):
         No instance has one larger than ``most``; those whose bound is largest are solved first,
         until no other can have a larger one: mostly, these are few.
         """
-        order, largest, first, count = np.argsort(-most, kind="stable"), 1, 0, LANES
+        order, largest, first, size = np.argsort(-most, kind="stable"), 1, 0, LANES
         while first < len(order) and most[order[first]] > largest:
-            some = order[first : first + count]
+            some = order[first : first + size]
             part = replace(layout.take(some[most[some] > largest]), k=int(most[some[0]]))
             sizes = (self.pick_on_threads(np.ones(part.offsets[-1]), part) >= 0).sum(axis=1)
-            largest, first, count = max(largest, int(sizes.max())), first + count, 2 * count
+            largest, first, size = max(largest, int(sizes.max())), first + size, 2 * size
         return largest
 
     def _item_numbers(self, instances: Instances, n_items: int) -> NDArray[np.int32]:
@@ -272,7 +268,7 @@ class Problem(ABC):
         """
         if instances.width == n_items:
             return np.arange(n_items, dtype=np.int32)
-        has = f"{type(self).__name__} has {n_items} item{'s' * (n_items != 1)}"
+        has = f"{type(self).__name__} has {count(n_items, 'item')}"
         names = instances.names_of_items
         if instances.item is None or names is None:
             raise DataError(f"{has}: name the column of the 'item'.")
@@ -308,7 +304,7 @@ class Problem(ABC):
 
 def check_size(value: Any, name: str, owner: str, low: int = 1, most: int = MOST_ITEMS) -> None:
     """Raise for a number of items, or of what makes items, that nobody can have."""
-    check_number(value, name, owner, low, low_open=False, integer=True)
+    check_integer(value, name, owner, low)
     if value > most:
         raise refuse_argument(value, name, owner, f"at most {most:,}")
 

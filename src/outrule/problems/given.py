@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
+from outrule.data.origin import TableOrigin
+from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.problems.contract import Layout, Problem, Scale, count_marks, largest_offer
 from outrule.types import Booleans, Floats, Picks
 
@@ -32,7 +33,7 @@ class OneByOne(Problem):
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         weights = layout.scaled(weights, scale)
         for i, part, columns in _each_instance(layout):
-            where = f"instance {layout.first + i}"
+            where = _place(layout, i)
             positions = self._choose(weights[part], columns, layout.k, where)
             if len(positions) > layout.k:
                 raise DataError(
@@ -47,7 +48,22 @@ class OneByOne(Problem):
             if not callable(value):
                 raise refuse_argument(value, name, owner, "a function")
         if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
-            raise refuse_argument(columns, "columns", owner, "a sequence of names of columns")
+            raise refuse_argument(columns, "columns", owner, "a sequence of column names")
+
+
+def _places(instances: Instances) -> Columns:
+    """Where the instances are among all: the first rows of a table, or the numbers of an array."""
+    if isinstance(instances.origin, TableOrigin):
+        return {"row": instances.origin.given_rows[instances.offsets[:-1]]}
+    numbers = getattr(instances.origin, "numbers", None)
+    return {"number": np.arange(len(instances)) if numbers is None else numbers}
+
+
+def _place(layout: Layout, i: int) -> str:
+    """The same in words, for messages."""
+    if "row" in layout.per_instance:
+        return f"the instance in row {layout.per_instance['row'][i]} of the table"
+    return f"instance {layout.per_instance['number'][i]}"
 
 
 def _each_instance(layout: Layout) -> Iterator[tuple[int, slice, Columns]]:
@@ -66,7 +82,7 @@ class LinearProblem(OneByOne):
     A : array-like of shape (c, m)
     b : array-like of shape (c,)
     k : int, optional
-        The size of the largest decision; found by HiGHS where not given.
+        The size of the largest decision; found by HiGHS if not given.
 
     Notes
     -----
@@ -89,7 +105,7 @@ class LinearProblem(OneByOne):
         object.__setattr__(self, "A", A)
         object.__setattr__(self, "b", b)
         if self.k is not None:
-            check_number(self.k, "k", "LinearProblem", 1, low_open=False, integer=True)
+            check_integer(self.k, "k", "LinearProblem")
         else:
             m = A.shape[1]
             largest = self._choose(np.ones(m), {"item": np.arange(m)}, m, "any instance")
@@ -97,8 +113,8 @@ class LinearProblem(OneByOne):
 
     def lay(self, instances: Instances) -> Layout:
         item = {"item": self._item_numbers(instances, np.shape(self.A)[1])}
-        k = min(self.k or 1, largest_offer(instances))
-        return Layout.of(instances, k, item, width=instances.width)
+        k, places = min(self.k or 1, largest_offer(instances)), _places(instances)
+        return Layout.of(instances, k, item, width=instances.width, per_instance=places)
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         from scipy.optimize import Bounds, LinearConstraint, milp  # heavy, and only needed here
@@ -158,7 +174,8 @@ class Matroid(OneByOne):
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
         width = instances.width if set(columns) <= {"item"} else None
-        return self._with_rank(Layout(instances.offsets, 0, width, columns))
+        places = _places(instances)
+        return self._with_rank(Layout(instances.offsets, 0, width, columns, places))
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         chosen: list[int] = []
@@ -204,16 +221,15 @@ class Oracle(OneByOne):
     feasible_set: Callable[..., bool] | None = None
 
     def __post_init__(self) -> None:
-        check_number(self.k, "k", "Oracle", 1, low_open=False, integer=True)
+        check_integer(self.k, "k", "Oracle")
         check_number(self.ratio, "ratio", "Oracle", 0, 1)
         given = {} if self.feasible_set is None else {"feasible_set": self.feasible_set}
         self._check_functions(self.columns, function=self.function, **given)
 
     def lay(self, instances: Instances) -> Layout:
         columns = {name: instances.origin.flat_column(name) for name in self.columns}
-        first = instances.first_number
-        k = min(self.k, largest_offer(instances))
-        return Layout(instances.offsets, k, instances.width, columns, first=first)
+        k, places = min(self.k, largest_offer(instances)), _places(instances)
+        return Layout(instances.offsets, k, instances.width, columns, places)
 
     def _choose(self, weights: Floats, columns: Columns, k: int, where: str) -> Any:
         if not len(weights):

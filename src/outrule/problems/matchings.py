@@ -109,7 +109,7 @@ class Matching(Graph):
 
     Graphs of more than 1,000 nodes are matched one by one, by rustworkx (the extra ``sparse``).
     ``k`` is the size of the largest matching of any instance; for a graph of more than 1,000 nodes,
-    an upper bound of it: half the largest matching of its double cover.
+    an upper bound on it: half the largest matching of its double cover.
 
     Examples
     --------

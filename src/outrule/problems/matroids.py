@@ -14,15 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule import kernels
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_number, refuse_argument
-from outrule.problems.contract import (
-    Layout,
-    Problem,
-    Scale,
-    check_size,
-    largest_offer,
-    read_column,
-)
+from outrule.errors import DataError, check_integer, check_number, refuse_argument
+from outrule.problems.contract import Layout, Problem, Scale, check_size, largest_offer, read_column
 from outrule.problems.matchings import Graph
 from outrule.types import Floats, Integers, Picks, computed_once
 
@@ -43,7 +36,7 @@ class TopK(Problem):
     k: int
 
     def __post_init__(self) -> None:
-        check_number(self.k, "k", "TopK", 1, low_open=False, integer=True)
+        check_integer(self.k, "k", "TopK")
 
     def lay(self, instances: Instances) -> Layout:
         return Layout(instances.offsets, min(self.k, largest_offer(instances)), instances.width)
@@ -79,7 +72,7 @@ class PartitionMatroid(Problem):
             object.__setattr__(self, "groups", _numbers(self, "groups"))
         table = self.capacity if isinstance(self.capacity, Mapping) else {"": self.capacity}
         for value in table.values():
-            check_number(value, "capacity", "PartitionMatroid", 0, low_open=False, integer=True)
+            check_integer(value, "capacity", "PartitionMatroid", 0)
 
     def lay(self, instances: Instances) -> Layout:
         if isinstance(self.groups, str):
@@ -98,7 +91,7 @@ class PartitionMatroid(Problem):
         if group not in self.capacity:
             raise DataError(
                 f"PartitionMatroid has no capacity for group {group!r}. "
-                "Give every group a capacity, or one capacity to all."
+                "Give every group a capacity, or one capacity for all."
             )
         return self.capacity[group]
 
@@ -187,7 +180,9 @@ class LaminarMatroid(FixedMatroid):
         sets = _check_sets(self.sets, self.n_items, owner)
         capacity = _numbers(self, "capacity")
         if len(capacity) != len(sets):
-            raise refuse_argument(self.capacity, "capacity", owner, f"{len(sets)} ints, one a set")
+            raise refuse_argument(
+                self.capacity, "capacity", owner, f"{len(sets)} ints, one per set"
+            )
         if not _is_laminar(sets):
             expected = "sets that are pairwise nested or disjoint"
             raise refuse_argument(self.sets, "sets", owner, expected)
@@ -290,7 +285,7 @@ def _numbers(problem: Problem, name: str) -> tuple[int, ...]:
         whole = array.ndim == 1 and array.dtype.kind in "iu"
         return whole and array.min() >= 0 and array.max() < 2**63
 
-    expected = "a non-empty sequence of ints from 0"
+    expected = "a non-empty sequence of non-negative ints"
     return tuple(problem._check_array(name, expected, good).tolist())
 
 

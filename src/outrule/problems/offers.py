@@ -8,7 +8,6 @@ from outrule.data.instances import Instances
 from outrule.data.propensities import check_log
 from outrule.errors import DataError
 from outrule.problems.contract import Problem
-from outrule.types import Booleans
 
 USUALLY = (
     "Usually this means that the table has only the rows that were chosen. To compare with other "
@@ -38,8 +37,22 @@ def few_choices(problem: Problem, instances: Instances) -> str | None:
 
 
 def count_without(problem: Problem, instances: Instances) -> int:
-    """How many instances offer no choice."""
-    return int(_without_choice(problem, instances).sum())
+    """In how many instances the best decision is all items, whatever they are worth."""
+    sizes = np.diff(instances.offsets)
+    if instances.width is not None:  # whole arrays: nothing was left out
+        return 0
+    if problem.exactly_one:
+        return int((sizes == 1).sum())
+    # To leave an item out may be better; and a function of the caller's may do anything.
+    if instances.value_range[0] < 0 or not problem.threaded:
+        return 0
+    layout = problem.lay(instances)
+    few = np.flatnonzero(sizes <= layout.k)
+    if 2 * len(few) <= len(instances):
+        return 0
+    part = layout.take(few)
+    picks = problem.pick_on_threads(np.ones(part.offsets[-1]), part)
+    return int(((picks >= 0).sum(axis=1) == sizes[few]).sum())
 
 
 def few_choices_in(without: int, n: int) -> str | None:
@@ -50,22 +63,3 @@ def few_choices_in(without: int, n: int) -> str | None:
         f"{without:,} of {n:,} instances offer nothing to choose between: a single "
         f"item, or items that can all be taken. {USUALLY}"
     )
-
-
-def _without_choice(problem: Problem, instances: Instances) -> Booleans:
-    """Instances in which the best decision is all items, whatever they are worth, shape (n,)."""
-    sizes, result = np.diff(instances.offsets), np.zeros(len(instances), dtype=np.bool_)
-    if instances.width is not None:  # whole arrays: nothing was left out
-        return result
-    if problem.exactly_one:
-        return np.asarray(sizes == 1)
-    # To leave an item out may be better; and a function of the caller's may do anything.
-    if instances.value_range[0] < 0 or not problem.threaded:
-        return result
-    layout = problem.lay(instances)
-    few = np.flatnonzero(sizes <= layout.k)
-    if 2 * len(few) > len(instances):
-        part = layout.take(few)
-        picks = problem.pick_on_threads(np.ones(part.offsets[-1]), part)
-        result[few] = (picks >= 0).sum(axis=1) == sizes[few]
-    return result

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from outrule.data.instances import Instances
 from outrule.data.view import View
-from outrule.errors import ArgumentError, DataError, check_number, refuse_argument
+from outrule.errors import ArgumentError, DataError, check_integer, refuse_argument
 from outrule.problems.contract import Layout, Problem, check_size
 from outrule.types import Booleans, Floats, Picks
+from outrule.words import count
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the paper's multipliers
 LIMIT = 1024
@@ -103,8 +104,8 @@ class Multiplier(Rule):
         names = self.item_names(instances)
         if isinstance(names, range) and not isinstance(self.vector, dict):
             if len(names) != (n := len(self.vector)):
-                words = f"has {n} multiplier{'s'[: n != 1]}, but the predictions have {len(names)}"
-                raise DataError(f"rule {self.name!r} {words} items.")
+                words = f"has {count(n, 'multiplier')}, but the predictions have {len(names)} items"
+                raise DataError(f"rule {self.name!r} {words}.")
             return self.vector  # type: ignore[no-any-return] # an array
         known = self._known()
         return np.asarray([known.get(name, 1.0) for name in names], dtype=np.float64)
@@ -266,7 +267,10 @@ class Fixed(Rule):
         if isinstance(names, range):
             is_number = not isinstance(self.item, bool | np.bool_)  # though True equals 1
             if not (is_number and self.item in names):
-                raise DataError(f"rule {self.name!r} names item {self.item!r} of {len(names)}.")
+                raise DataError(
+                    f"rule {self.name!r} names item {self.item!r}, but the items are numbered "
+                    f"from 0 to {len(names) - 1}."
+                )
         code = names.index(self.item) if self.item in names else -1
         return np.asarray(instances.item == code)
 
@@ -291,8 +295,8 @@ def multipliers(
     owner = "multipliers"
     check_size(n_items, "n_items", owner)
     n_items = int(n_items)
-    limit = int(check_number(limit, "limit", owner, 1, low_open=False, integer=True))
-    check_number(seed, "seed", owner, 0, low_open=False, integer=True)
+    limit = check_integer(limit, "limit", owner)
+    check_integer(seed, "seed", owner, 0)
     try:
         grid = np.asarray(levels, dtype=np.float64)
     except (TypeError, ValueError):

@@ -68,7 +68,9 @@ def column_faults(expression: Expression, known: Sequence[str], outcome: str | N
     for name, start, quoted in expression.uses:
         where = place(expression.text, start)
         if name == outcome:
-            faults.setdefault(name, f"column {name!r} {where} is the outcome, hidden from rules.")
+            faults.setdefault(
+                name, f"column {name!r} {where} is the outcome, which rules may not use."
+            )
         elif name not in known:
             words = f"unknown column {name!r} {where}."
             close = get_close_matches(name, known, 1)
