@@ -1,11 +1,14 @@
 """The package from outside: its names, what importing it costs, its types and its version."""
 
+import ast
 import importlib.metadata
 import importlib.resources
 import json
 import statistics
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +50,17 @@ def test_every_name_comes_from_the_module_that_the_list_says():
         else:
             assert value.__module__.startswith(module), name
     assert dir(outrule) == outrule.__all__ == sorted(outrule._PLACES)
+
+
+def test_no_two_classes_have_the_same_name():
+    names = [
+        (node.name, path)
+        for path in Path(outrule.__file__).parent.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    twice = [name for name, count in Counter(name for name, _ in names).items() if count > 1]
+    assert [(name, path) for name, path in names if name in twice] == []
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

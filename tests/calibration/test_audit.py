@@ -95,7 +95,7 @@ def test_blocks_change_no_bit(monkeypatch, block, problem):
     available = generator.random((20, 6)) < 0.8
     available[:, 0] = True
     _, whole = look(case, columns=columns, available=available)
-    monkeypatch.setattr(decisions, "BLOCK", block)
+    monkeypatch.setattr(decisions, "INSTANCES_AT_A_TIME", block)
     _, blocks = look(case, columns=columns, available=available)
     assert whole.violations.tolist() == blocks.violations.tolist()
 

@@ -168,7 +168,7 @@ def test_the_bits_are_the_same_for_any_number_of_threads_and_any_batch(problem, 
     expected = calibrator.predict(new)
     monkeypatch.setattr(curves, "PIECE", 37)
     assert other.predict(new).tobytes() == expected.tobytes()
-    monkeypatch.setattr(curves, "BLOCK", 50)
+    monkeypatch.setattr(curves, "INSTANCES_AT_A_TIME", 50)
     assert other.predict(new).tobytes() == expected.tobytes()
     one_by_one = np.concatenate([other.predict(new[i : i + 1]) for i in range(10)])
     assert one_by_one.tobytes() == expected[:10].tobytes()

@@ -88,7 +88,11 @@ def test_blocks_change_no_bit(monkeypatch, block, problem):
     rules = [*outrule.multipliers(6, limit=2), outrule.Reweight("x", lambda v: v["x"] * v["item"])]
     patches = [Patch(0, 0.1), Patch(-1, -0.3), Patch(2, 0.2), Patch(1, -0.7), Patch(-1, 0.05)]
     whole = replay(patches, rules, problem, instances, instances.prediction)
-    for module, name in ((decisions, "BLOCK"), (patching, "BLOCK"), (patching, "THREAD_INSTANCES")):
+    for module, name in (
+        (decisions, "INSTANCES_AT_A_TIME"),
+        (patching, "INSTANCES_AT_A_TIME"),
+        (patching, "THREAD_INSTANCES"),
+    ):
         monkeypatch.setattr(module, name, block)
         again = replay(patches, rules, problem, instances, instances.prediction)
         assert again.tolist() == whole.tolist()

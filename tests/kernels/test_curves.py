@@ -123,7 +123,7 @@ def test_sums_by_level_and_by_bin_are_those_of_the_marks(seed):
 
 
 def test_every_second_block_is_read():
-    n = 5 * curves.BLOCK + 7
+    n = 5 * curves.INSTANCES_IN_CACHE + 7
     values = np.ones((n, 2))
     picks, offsets = np.zeros((1, 1, n), dtype=np.uint8), np.arange(n + 1)
     totals = []
@@ -131,7 +131,7 @@ def test_every_second_block_is_read():
         sums = np.zeros((1, 1, 2))
         curves.sum_by_level(values, np.zeros(n, np.uint8), offsets, picks, phase, 2, sums)
         totals.append(sums[0, 0, 0])
-    assert totals == [3 * curves.BLOCK, 2 * curves.BLOCK + 7]
+    assert totals == [3 * curves.INSTANCES_IN_CACHE, 2 * curves.INSTANCES_IN_CACHE + 7]
 
 
 def many_points(seed):

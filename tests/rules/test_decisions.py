@@ -52,9 +52,9 @@ def four_cores(monkeypatch):
 def small_pieces(monkeypatch):
     """Blocks and pieces so small that a few hundred instances are cut into many."""
     monkeypatch.setattr(contract, "SMALL_BATCH", 16)
-    monkeypatch.setattr(decisions, "BLOCK", 101)
+    monkeypatch.setattr(decisions, "INSTANCES_AT_A_TIME", 101)
     monkeypatch.setattr(decisions, "RULES", 7)
-    monkeypatch.setattr(patching, "BLOCK", 103)
+    monkeypatch.setattr(patching, "INSTANCES_AT_A_TIME", 103)
     monkeypatch.setattr(patching, "THREAD_INSTANCES", 37)
     monkeypatch.setattr("outrule.calibration.incremental.THREAD_INSTANCES", 41)
     monkeypatch.setattr("outrule.calibration.audit.THREAD_PICKS", 16 * 29)
@@ -169,7 +169,7 @@ def test_all_rules_at_once_decide_as_one_by_one(name, kind, monkeypatch):
 
 def test_many_instances_are_decided_as_one_by_one():
     # More than one block, four pieces of each, both without any monkeypatch.
-    n = decisions.BLOCK + 3000
+    n = decisions.INSTANCES_AT_A_TIME + 3000
     predictions, _ = dense(n, 4)
     instances = outrule.Instances.from_arrays(predictions)
     problem, rules = outrule.TopK(2), [*outrule.multipliers(4, limit=5), outrule.Fixed(1)]

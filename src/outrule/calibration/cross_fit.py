@@ -294,7 +294,7 @@ class _Boosting:
         n_tests = len(part.picks) + 1
         self.promise = np.zeros(n_tests)  # the fall of the squared error that a test promises
         self.missed = np.zeros(n_tests)  # what its last curve did not keep of that
-        n_blocks = -(-len(part.layout) // kernels.curves.BLOCK)
+        n_blocks = -(-len(part.layout) // kernels.curves.INSTANCES_IN_CACHE)
         self.stride = min(-(-part.picks.size // MOST_PICKS), n_blocks)
 
     def run(self) -> tuple[tuple[CurvePatch, ...], Floats]:

@@ -19,7 +19,7 @@ from outrule.calibration.trees import Forest, Trees
 from outrule.data.instances import Instances
 from outrule.problems.contract import Layout, Problem
 from outrule.problems.one_item import BestAction, Classification, Rejection
-from outrule.rules.decisions import BLOCK, compact, decide_all
+from outrule.rules.decisions import INSTANCES_AT_A_TIME, compact, decide_all
 from outrule.rules.rules import Rule
 from outrule.types import Booleans, Floats, Integers, computed_once
 
@@ -122,7 +122,7 @@ class Members:
         """
         layout, result = problem.lay(instances), np.empty_like(instances.prediction)
         used = [tests[test] for test in self.used]
-        for first, last in threads.spans(BLOCK, len(layout)):
+        for first, last in threads.spans(INSTANCES_AT_A_TIME, len(layout)):
             block, part = instances.slice(first, last), layout.slice(first, last)
             picks = decide_all(used, block, problem, part)
             flat = result[layout.offsets[first] : layout.offsets[last]]

@@ -85,7 +85,7 @@ def by_cell(found: Sequence[tuple[int, Any]]) -> dict[int, list[Any]]:
     return parts
 
 
-class Group(NamedTuple):
+class CellGroup(NamedTuple):
     """Cells that are judged together: all of them, or those of a segment."""
 
     cells: Sequence[int]
@@ -106,7 +106,7 @@ class PartitionedData:
         wholes: Sequence[Whole],
         k: int,
         value_range: tuple[float, float],
-        group: Group,
+        group: CellGroup,
         checkpoint: Checkpoint | None = None,
     ):
         self.checkpoint, self.engine = checkpoint, engine
@@ -165,7 +165,7 @@ class PartitionedData:
         self.violations = [audit.violations for audit in self._audits()]
         return self._noise([self.group])[0]
 
-    def _noise(self, groups: Sequence[Group]) -> list[float]:
+    def _noise(self, groups: Sequence[CellGroup]) -> list[float]:
         """The tolerance that the data of groups support, which have no cell in common.
 
         As in noise.py, of the start; the last bits of float sums are rounded off there.
@@ -176,7 +176,7 @@ class PartitionedData:
             for found, group in zip(errors, groups, strict=True)
         ]
 
-    def _standard_errors(self, groups: Sequence[Group]) -> list[Floats]:
+    def _standard_errors(self, groups: Sequence[CellGroup]) -> list[Floats]:
         means = [self._mean(group) for group in groups]
         if self.group.cluster_weight is not None:
             pairs = zip(groups, means, strict=True)
@@ -188,7 +188,7 @@ class PartitionedData:
         parts = by_cell(self.engine.squares(asked))
         return [self._errors(group, parts) for group in groups]
 
-    def _errors(self, group: Group, parts: dict[int, list[Floats]]) -> Floats:
+    def _errors(self, group: CellGroup, parts: dict[int, list[Floats]]) -> Floats:
         """The standard errors of a group, from the sums of squares of the pieces of its cells."""
         rows = [[row * self._unit(group, cell) ** 2 for row in parts[cell]] for cell in group.cells]
         columns = zip(*(row for some in rows for row in some), strict=True)
@@ -197,7 +197,7 @@ class PartitionedData:
             return np.full(len(squares), np.inf)
         return errors_for(squares, group.n_counted, 1 / self._size(group)[0])
 
-    def _cluster_errors(self, group: Group, mean: Floats) -> Floats:
+    def _cluster_errors(self, group: CellGroup, mean: Floats) -> Floats:
         weight = group.cluster_weight
         assert weight is not None
         n_clusters = np.count_nonzero(weight)
@@ -212,18 +212,18 @@ class PartitionedData:
             found.append(((total - weight * mean[first:last, None]) ** 2).sum(axis=1))
         return errors_for(np.concatenate(found), int(n_clusters), 1 / self._size(group)[0])
 
-    def _size(self, group: Group) -> tuple[int, float]:
+    def _size(self, group: CellGroup) -> tuple[int, float]:
         """The number of a group's instances, and their weight."""
         wholes = [self.wholes[cell] for cell in group.cells]
         return sum(whole.n for whole in wholes), sum(whole.total_weight for whole in wholes)
 
-    def _mean(self, group: Group) -> Floats:
+    def _mean(self, group: CellGroup) -> Floats:
         """The violations in all cells of a group together."""
         _, total = self._size(group)
         shares = ((self.wholes[cell].total_weight / total, cell) for cell in group.cells)
         return np.asarray(sum(share * self.violations[cell] for share, cell in shares))
 
-    def _unit(self, group: Group, cell: int) -> float:
+    def _unit(self, group: CellGroup, cell: int) -> float:
         """What one of the integers of a cell is, where weights have mean one in the group."""
         whole = self.wholes[cell]
         n, total = self._size(group)
@@ -237,7 +237,7 @@ class PartitionedData:
 class PartitionedCells(PartitionedData):
     """The same for data that segments cut into cells; the methods are those of CellData."""
 
-    def __init__(self, blocks: Blocks, groups: Sequence[Sequence[Group]], *given: Any):
+    def __init__(self, blocks: Blocks, groups: Sequence[Sequence[CellGroup]], *given: Any):
         super().__init__(*given)
         self.blocks, self.tolerance = blocks, math.nan
         self.groups = groups  # of every entry of the segments, in their order

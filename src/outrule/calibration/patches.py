@@ -14,7 +14,7 @@ from outrule.calibration.audit import OPTIMISER, Part
 from outrule.data.instances import Instances
 from outrule.problems.contract import Layout, Problem
 from outrule.problems.one_item import BestAction
-from outrule.rules.decisions import BLOCK, compact, decide_all
+from outrule.rules.decisions import INSTANCES_AT_A_TIME, compact, decide_all
 from outrule.rules.rules import Rule
 from outrule.types import Floats, Integers
 
@@ -153,7 +153,7 @@ def replay(
     order, steps = patch_columns(patches, {test: i for i, test in enumerate(used)})
     used_rules, layout = [rules[test] for test in used], problem.lay(instances)
     prediction = first_point(start, problem, layout)
-    for first, last in threads.spans(BLOCK, len(layout)):
+    for first, last in threads.spans(INSTANCES_AT_A_TIME, len(layout)):
         block, part = instances.slice(first, last), layout.slice(first, last)
         picks = decide_all(used_rules, block, problem, part)
         flat = prediction[layout.offsets[first] : layout.offsets[last]]

@@ -66,7 +66,7 @@ def predict(
         from outrule.cli.work import applying as work, folders  # loads Polars and Numba
 
         asked = (how, on_error, errors, key)
-        job = folders.Job(model, table, output, (column,), overwrite, *asked)
+        job = folders.FolderJob(model, table, output, (column,), overwrite, *asked)
         done = work.predict_all(job, unseen)
     _say_done(done, output, f"{count(done.rows, 'row')}, column {column!r} added")
 
@@ -119,7 +119,7 @@ def decide(
 
         columns = (column,) if explore is None else (column, files.PROPENSITY)
         asked = (how, on_error, errors, key)
-        job = folders.Job(model, table, output, columns, overwrite, *asked)
+        job = folders.FolderJob(model, table, output, columns, overwrite, *asked)
         done, cost = work.decide_all(job, unseen)
     if cost is not None:
         say(f"exploring is expected to cost {cost:.4g} per instance", err=True)

@@ -28,7 +28,13 @@ from outrule.data.nesting import unnest
 from outrule.data.origin import ColumnNames
 from outrule.data.scratch import spill
 from outrule.data.sketch import mix
-from outrule.data.table_files import EXTENSIONS, Kind, open_table, parquet_schema, read_columns
+from outrule.data.table_files import (
+    EXTENSIONS,
+    TableFormat,
+    open_table,
+    parquet_schema,
+    read_columns,
+)
 from outrule.data.tables import read_frame
 from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.files import has_wildcard, is_address, is_special, local_path, naming_errors
@@ -212,7 +218,7 @@ def find_files(source: str | PathLike[str]) -> list[File]:
         kind = EXTENSIONS.get(name.suffix.lower())
         if kind is None or any(part[0] in "._" for part in name.parts):
             continue
-        if kind is not Kind.PARQUET:
+        if kind is not TableFormat.PARQUET:
             raise DataError(
                 f"{place} is not Parquet: in folders and patterns only Parquet files are "
                 "supported. Convert it, or move it elsewhere."

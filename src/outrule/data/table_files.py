@@ -30,7 +30,7 @@ from outrule.threads import check_forks
 from outrule.words import count
 
 
-class Kind(Enum):
+class TableFormat(Enum):
     PARQUET = "Parquet"
     ARROW = "Arrow"
     CSV = "CSV"
@@ -38,15 +38,19 @@ class Kind(Enum):
 
 
 EXTENSIONS = {
-    ".parquet": Kind.PARQUET,
-    ".csv": Kind.CSV,
-    ".tsv": Kind.TSV,
-    ".arrow": Kind.ARROW,
-    ".feather": Kind.ARROW,
-    ".ipc": Kind.ARROW,
+    ".parquet": TableFormat.PARQUET,
+    ".csv": TableFormat.CSV,
+    ".tsv": TableFormat.TSV,
+    ".arrow": TableFormat.ARROW,
+    ".feather": TableFormat.ARROW,
+    ".ipc": TableFormat.ARROW,
 }
-SEPARATORS = {Kind.CSV: ",", Kind.TSV: "\t"}
-MAGIC = {b"PAR1": Kind.PARQUET, b"ARRO": Kind.ARROW, b"\xff\xff\xff\xff": Kind.ARROW}
+SEPARATORS = {TableFormat.CSV: ",", TableFormat.TSV: "\t"}
+MAGIC = {
+    b"PAR1": TableFormat.PARQUET,
+    b"ARRO": TableFormat.ARROW,
+    b"\xff\xff\xff\xff": TableFormat.ARROW,
+}
 STRANGERS = {
     b"FEA1": "Feather version 1: write version 2, or Parquet",
     b"PK\x03\x04": "a workbook or a zip archive: save the sheet as CSV",
@@ -122,7 +126,7 @@ def open_table(path: str | PathLike[str], identifiers: Collection[str] = ()) -> 
         path = local_path(path)
         with Path(path).open("rb") as file:
             kind = table_kind(path)
-            if kind is not Kind.PARQUET:
+            if kind is not TableFormat.PARQUET:
                 check_memory(os.fstat(file.fileno()).st_size, name)
                 return _parse(file.read(), kind, name, identifiers)
             _check_start(file.read(8), kind, name)
@@ -189,21 +193,21 @@ def _source(path: Place, columns: Collection[str] = ()) -> Iterator[Path | bytes
         else:
             source = path.read_bytes() if columns else path.read_end()
             start = source[:8]
-        _check_start(start, Kind.PARQUET, name)
+        _check_start(start, TableFormat.PARQUET, name)
         _check_name(name)
         try:
             _check_parquet(source, name, columns)
         except FAULTS as error:
-            raise _damaged(name, Kind.PARQUET, error) from None
+            raise _damaged(name, TableFormat.PARQUET, error) from None
         with quiet_panics():
             yield source
     except OSError as error:
         raise DataError(f"{name} cannot be read: {_reason(error)}.") from None
     except POLARS_ERRORS as error:
-        raise _damaged(name, Kind.PARQUET, error) from None
+        raise _damaged(name, TableFormat.PARQUET, error) from None
 
 
-def _damaged(name: str, kind: Kind, error: BaseException) -> DataError:
+def _damaged(name: str, kind: TableFormat, error: BaseException) -> DataError:
     return DataError(
         f"{name} is not a valid {kind.value} file, or it is damaged or cut short "
         f"({_reason(error)}). Write it again."
@@ -241,13 +245,13 @@ def _open_address(url: str) -> Iterator[IO[bytes]]:
         raise DataError(f"{url} cannot be written: {_reason(error)}.") from None
 
 
-def output_kind(path: str | PathLike[str]) -> Kind:
+def output_kind(path: str | PathLike[str]) -> TableFormat:
     """The format in which a table is written to a path."""
     free = str(path) == STANDARD or is_special(path)
-    return EXTENSIONS.get(_extension(path), Kind.CSV) if free else table_kind(path)
+    return EXTENSIONS.get(_extension(path), TableFormat.CSV) if free else table_kind(path)
 
 
-def table_kind(path: str | PathLike[str]) -> Kind:
+def table_kind(path: str | PathLike[str]) -> TableFormat:
     """The format of a path by its extension; DataError if it is not supported."""
     if (extension := _extension(path)) not in EXTENSIONS:
         known = ", ".join(EXTENSIONS).replace(", .ipc", " or .ipc")
@@ -260,9 +264,9 @@ def _extension(path: str | PathLike[str]) -> str:
 
 
 def _parse(
-    data: bytes, kind: Kind | None, name: str, identifiers: Collection[str] = ()
+    data: bytes, kind: TableFormat | None, name: str, identifiers: Collection[str] = ()
 ) -> TableFile:
-    kind = kind or MAGIC.get(data[:4], Kind.CSV)
+    kind = kind or MAGIC.get(data[:4], TableFormat.CSV)
     _check_start(data[:8], kind, name)
     if kind not in SEPARATORS:
         return TableFile(name, _parse_binary(data, kind, name))
@@ -283,7 +287,7 @@ def _check_name(name: str) -> None:
         raise DataError(f"{name}: the name of this file is not UTF-8: rename it.")
 
 
-def _check_start(start: bytes, kind: Kind, name: str) -> None:
+def _check_start(start: bytes, kind: TableFormat, name: str) -> None:
     if not start:
         raise DataError(f"{name} is empty: it must contain a table.")
     for magic, words in STRANGERS.items():
@@ -296,10 +300,10 @@ def _check_start(start: bytes, kind: Kind, name: str) -> None:
         raise DataError(f"{name} is not a valid {kind.value} file, or its start is damaged.")
 
 
-def _parse_binary(source: Path | bytes, kind: Kind, name: str) -> pl.DataFrame:
+def _parse_binary(source: Path | bytes, kind: TableFormat, name: str) -> pl.DataFrame:
     """Parquet or Arrow; whatever Polars says about a damaged file becomes one DataError."""
     try:
-        if kind is Kind.PARQUET:
+        if kind is TableFormat.PARQUET:
             _check_parquet(source, name)
         else:
             assert isinstance(source, bytes)
@@ -333,8 +337,8 @@ def _mapped(path: Path) -> NDArray[np.uint8]:
         return np.frombuffer(mmap(file.fileno(), 0, access=ACCESS_READ), np.uint8)
 
 
-def _read_binary(source: Path | bytes, kind: Kind) -> pl.DataFrame:
-    if kind is Kind.PARQUET:
+def _read_binary(source: Path | bytes, kind: TableFormat) -> pl.DataFrame:
+    if kind is TableFormat.PARQUET:
         return pl.read_parquet(source, glob=False, hive_partitioning=False)
     assert isinstance(source, bytes)
     is_file = source.startswith(b"ARROW1")
@@ -354,7 +358,7 @@ def _check_dates(frame: pl.DataFrame, name: str) -> None:
                 )
 
 
-def _parse_csv(data: bytes, kind: Kind, name: str) -> pl.DataFrame:
+def _parse_csv(data: bytes, kind: TableFormat, name: str) -> pl.DataFrame:
     separator = SEPARATORS[kind]
     header = _check_header(data, separator, name)
     if data.endswith((b"\n\n", b"\n\r\n")):
@@ -443,10 +447,12 @@ def _typed(column: pl.Series, *, is_name: bool = False) -> pl.Series:
     return column.str.to_lowercase() == "true" if known.str.contains(BOOLEAN).all() else column
 
 
-def _write(frame: pl.DataFrame, file: IO[bytes], kind: Kind, notes: dict[str, str] | None) -> None:
-    if kind is Kind.PARQUET:
+def _write(
+    frame: pl.DataFrame, file: IO[bytes], kind: TableFormat, notes: dict[str, str] | None
+) -> None:
+    if kind is TableFormat.PARQUET:
         frame.write_parquet(file, metadata=notes)
-    elif kind is Kind.ARROW:
+    elif kind is TableFormat.ARROW:
         frame.write_ipc(file)
     else:
         for name, dtype in frame.schema.items():

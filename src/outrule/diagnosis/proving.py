@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from outrule.calibration.check import Reuse
-from outrule.diagnosis.decisions import Decided
+from outrule.diagnosis.decisions import RuleDecisions
 from outrule.diagnosis.findings import Finding, Severity, note, warning
 from outrule.model.fitting import first_batch
 from outrule.proof.advice import LEAST_EFFECTIVE
@@ -37,7 +37,9 @@ class Provable:
     best_rule: str
 
 
-def examine_proof(decided: Decided, epsilon: float | None) -> tuple[Provable | None, list[Finding]]:
+def examine_proof(
+    decided: RuleDecisions, epsilon: float | None
+) -> tuple[Provable | None, list[Finding]]:
     """What can be certified on these data, if they are held out; None where it cannot be said."""
     if decided.outcome is None or not decided.rules:
         return None, []
@@ -67,7 +69,7 @@ def examine_proof(decided: Decided, epsilon: float | None) -> tuple[Provable | N
     return found, [*findings, *_judged(found, epsilon, decided.observations.declared)]
 
 
-def _bets(decided: Decided, log: Log | None, rule: int) -> Bets:
+def _bets(decided: RuleDecisions, log: Log | None, rule: int) -> Bets:
     ours, theirs = decided.plain_marks, decided.marks(rule)
     if log is not None:
         return decided.observations.bets(log.difference(ours, theirs), log.widest)
@@ -76,7 +78,7 @@ def _bets(decided: Decided, log: Log | None, rule: int) -> Bets:
     return decided.observations.bets(difference, Range(-width, width))
 
 
-def _all_known(decided: Decided, rule: int) -> Bets:
+def _all_known(decided: RuleDecisions, rule: int) -> Bets:
     """As if a log knew all outcomes, at worst: differences as large as can be, in turns."""
     differs = np.logical_or.reduceat(
         decided.plain_marks != decided.marks(rule), decided.layout.offsets[:-1]
@@ -85,7 +87,7 @@ def _all_known(decided: Decided, rule: int) -> Bets:
     return decided.observations.bets(width * np.where(differs, turn, 0), Range(-width, width))
 
 
-def _width(decided: Decided) -> float:
+def _width(decided: RuleDecisions) -> float:
     """How far the values of two decisions can be apart."""
     low, high = decided.instances.value_range
     if decided.settings.problem.exactly_one:
@@ -159,7 +161,7 @@ def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[
         )
 
 
-def _open_log(decided: Decided) -> Log | None:
+def _open_log(decided: RuleDecisions) -> Log | None:
     """The estimates of a certificate, with the predictions as they are."""
     if decided.instances.propensity is None:
         return None
@@ -170,7 +172,7 @@ def _open_log(decided: Decided) -> Log | None:
     return Log.of(model, decided.instances, decided.layout.k, decided.instances.prediction)
 
 
-def _support(decided: Decided, log: Log) -> Iterator[Finding]:
+def _support(decided: RuleDecisions, log: Log) -> Iterator[Finding]:
     size = log.sizes(decided.plain_marks, decided.observations)["effective_n"]
     few = size < LEAST_EFFECTIVE
     yield Finding(

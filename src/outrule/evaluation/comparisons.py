@@ -10,8 +10,8 @@ from outrule.evaluation import monotone, say
 from outrule.evaluation.grid import PAPER_PROBLEMS
 from outrule.evaluation.reading import (
     SETTING,
-    Answer,
     Ask,
+    ClaimAnswer,
     at,
     example_epsilon,
     mean,
@@ -21,7 +21,7 @@ from outrule.evaluation.reading import (
 from outrule.evaluation.results import UNIT, Results
 
 
-def _rounds_and_bound(results: Results) -> Answer | None:
+def _rounds_and_bound(results: Results) -> ClaimAnswer | None:
     """Rounds until the guarantee is met and stays so."""
     runs = at(results.fixed, "batch_size", largest=True)
     epsilon = example_epsilon(runs)
@@ -32,7 +32,7 @@ def _rounds_and_bound(results: Results) -> Answer | None:
     for setting, part in parts(runs, *SETTING).items():
         slowest, worst, measured = rounds_needed(results, part, epsilon / 2, epsilon)
         words.append(f"{say.setting(*setting)}: {slowest} of {worst:,} ({measured:,})")
-    return Answer(
+    return ClaimAnswer(
         f"{words[-1]} rounds",
         f"Rounds until the gap stays above -epsilon = -{say.fraction(epsilon)}, the slowest "
         f"{say.seeds(runs)}, of the bound for r = m (for the measured error): "
@@ -40,7 +40,7 @@ def _rounds_and_bound(results: Results) -> Answer | None:
     )
 
 
-def _steps(results: Results) -> Answer | None:
+def _steps(results: Results) -> ClaimAnswer | None:
     """The other steps and readings beside the fixed step, at the same epsilon and batch size."""
     words, numbers = [], []
     for name, what in STEPS.items():
@@ -60,10 +60,10 @@ def _steps(results: Results) -> Answer | None:
             f"{say.seeds(pairs)}; by epsilon, with the median gap of the fixed step and its own: "
             f"{'; '.join(said)}."
         )
-    return Answer(f"higher gap: {', '.join(numbers)}", " ".join(words)) if words else None
+    return ClaimAnswer(f"higher gap: {', '.join(numbers)}", " ".join(words)) if words else None
 
 
-def _readings(results: Results) -> Answer | None:
+def _readings(results: Results) -> ClaimAnswer | None:
     """The gap at the largest batch in all readings of epsilon = 1/4 and 1/16."""
     fresh = at(results.runs.filter(check="fresh batches"), "batch_size", largest=True)
     fresh = fresh.filter(pl.col("problem").is_in(PAPER_PROBLEMS))
@@ -85,14 +85,14 @@ def _readings(results: Results) -> Answer | None:
             numbers.append(max(means) - min(means))
     if not words:
         return None
-    return Answer(
+    return ClaimAnswer(
         f"gaps differ by {say.span(numbers)}",
         f"Gap at batch {fresh['batch_size'][0]:,} by tolerance, mean and range {say.seeds(fresh)}: "
         f"{'; '.join(words)}.",
     )
 
 
-def _equal_samples(results: Results) -> Answer | None:
+def _equal_samples(results: Results) -> ClaimAnswer | None:
     """The CHECKs that see all samples in every round."""
     checks = ("reuse", "private reuse", "default method")
     other, words, numbers = results.runs.filter(pl.col("check").is_in(checks)), [], []
@@ -109,7 +109,7 @@ def _equal_samples(results: Results) -> Answer | None:
             numbers.append(f"{check}{f' ({step})' if step else ''} {above}:{below}")
     if not words:
         return None
-    return Answer(
+    return ClaimAnswer(
         f"higher:lower: {', '.join(numbers)}",
         "Median gap, and that of fresh batches with the fixed step on the same number of samples, "
         f"{say.seeds(other)}: {'; '.join(words)}.",
@@ -130,7 +130,7 @@ def _against(pairs: pl.DataFrame) -> str:
     return ", otherwise ".join(words)
 
 
-def _commitment(results: Results) -> Answer | None:
+def _commitment(results: Results) -> ClaimAnswer | None:
     """The rule that is best on the same samples."""
     commit = results.runs.filter(check="commit to the best rule")
     pairs = _pair(results.fixed, commit.drop("epsilon"), "n_samples")
@@ -141,7 +141,7 @@ def _commitment(results: Results) -> Answer | None:
         f"{say.fraction(epsilon)}: {_compare(part)[0]:,} of {len(part):,}"
         for (epsilon,), part in parts(pairs, "epsilon").items()
     ]
-    return Answer(
+    return ClaimAnswer(
         f"{above:,} of {len(pairs):,} runs above it",
         f"The committed rule has a gap of {say.span(pairs['gap_2'])} {say.seeds(pairs)}. Of "
         f"{len(pairs):,} calibrated runs on the same number of samples, {above:,} are above it and "
@@ -149,7 +149,7 @@ def _commitment(results: Results) -> Answer | None:
     )
 
 
-def _other_problems(results: Results) -> Answer | None:
+def _other_problems(results: Results) -> ClaimAnswer | None:
     """The problems that the paper treats in theory only."""
     runs = results.fixed.filter(~pl.col("problem").is_in(PAPER_PROBLEMS))
     runs = at(runs, "batch_size", largest=True)
@@ -165,7 +165,7 @@ def _other_problems(results: Results) -> Answer | None:
         numbers.append(f"{problem} {say.number(mean(ranked[0], 'gap'))}")
     if not words:
         return None
-    return Answer(
+    return ClaimAnswer(
         f"best gap: {', '.join(numbers)}",
         f"Gap (mean and range {say.seeds(runs)}) and mean improvement at batch "
         f"{runs['batch_size'][0]:,}, for the best and the worst epsilon: {'; '.join(words)}.",

@@ -11,13 +11,13 @@ import polars as pl
 from outrule.evaluation import say
 from outrule.evaluation.grid import PAPER_PROBLEMS
 from outrule.evaluation.paper_examples import LATE
-from outrule.evaluation.reading import SETTING, Answer, at, example_epsilon, mean, parts
+from outrule.evaluation.reading import SETTING, ClaimAnswer, at, example_epsilon, mean, parts
 from outrule.evaluation.results import UNIT, Results
 
 EARLY = 1 / 8  # share of the rounds: stopped early before
 
 
-def too_large(results: Results) -> Answer | None:
+def too_large(results: Results) -> ClaimAnswer | None:
     """The largest epsilon stops early, and a smaller one reaches a higher value."""
     where, extreme, others, all_better = _extreme_epsilon(results, largest=True)
     if extreme.is_empty():
@@ -28,7 +28,7 @@ def too_large(results: Results) -> Answer | None:
         for setting, part in parts(extreme, *SETTING).items()
     ]
     early = int((extreme["last_patch"] <= EARLY * results.grid.rounds).sum())
-    return Answer(
+    return ClaimAnswer(
         f"{early} of {len(extreme)} runs stop in the first eighth",
         f"{where}, mean number of patches and the last round with one, {say.seeds(extreme)}: "
         f"{'; '.join(words)}. {others}",
@@ -36,14 +36,14 @@ def too_large(results: Results) -> Answer | None:
     )
 
 
-def too_small(results: Results) -> Answer | None:
+def too_small(results: Results) -> ClaimAnswer | None:
     """The smallest epsilon has not converged in the end, and another one reaches a higher value."""
     where, extreme, others, all_better = _extreme_epsilon(results, largest=False)
     if extreme.is_empty():
         return None
     rounds, lasts = results.grid.rounds, extreme["last_patch"].to_list()
     late = sum(last > LATE * rounds for last in lasts)
-    return Answer(
+    return ClaimAnswer(
         f"{late} of {len(lasts)} runs patch in the last eighth",
         f"{where}: {late} of {len(lasts)} runs made a patch in the last eighth of {rounds:,} "
         f"rounds, {lasts.count(rounds)} in the very last. {others}",
@@ -74,7 +74,7 @@ def _extreme_epsilon(results: Results, *, largest: bool) -> tuple[str, pl.DataFr
     return where, extreme, words, better == len(gains)
 
 
-def fewer_arms(results: Results) -> Answer | None:
+def fewer_arms(results: Results) -> ClaimAnswer | None:
     """Rounds until half of the fall, at the epsilon of the example."""
     runs = _half_falls(results).filter(problem="best-action")
     epsilon = example_epsilon(runs)
@@ -90,7 +90,7 @@ def fewer_arms(results: Results) -> Answer | None:
         f"{say.when(part['round'], last)})"
         for ((m,), part), median in zip(by_items.items(), rounds, strict=True)
     ]
-    return Answer(
+    return ClaimAnswer(
         f"{', '.join(say.when([one], last) for one in rounds)} rounds",
         "Rounds until the squared error has made half of the largest fall, median and range "
         f"{say.seeds(runs)}, epsilon {say.fraction(epsilon)}: {', '.join(words)}.",
@@ -98,7 +98,7 @@ def fewer_arms(results: Results) -> Answer | None:
     )
 
 
-def faster(results: Results) -> Answer | None:
+def faster(results: Results) -> ClaimAnswer | None:
     """Below the fastest epsilon, the smaller it is, the slower."""
     words, holds, last, falls = [], [], results.grid.rounds, _half_falls(results)
     for setting, runs in parts(falls, *SETTING).items():
@@ -115,7 +115,7 @@ def faster(results: Results) -> Answer | None:
         words.append(f"{say.setting(*setting)}: {', '.join(said)}")
     if not words:
         return None
-    return Answer(
+    return ClaimAnswer(
         f"in {sum(holds)} of {len(holds)} settings",
         "Rounds until the squared error has made half of the largest fall, median "
         f"{say.seeds(falls)}, for the fastest and the smallest epsilon: "

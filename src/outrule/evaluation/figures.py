@@ -10,7 +10,7 @@ import polars as pl
 
 from outrule.evaluation import panels
 from outrule.evaluation.grid import PROBLEMS
-from outrule.evaluation.panels import Look, Panel, Setting, label, looks
+from outrule.evaluation.panels import LineStyle, Panel, Setting, label, looks
 from outrule.evaluation.reading import at, with_change
 from outrule.evaluation.results import UNIT, Results
 from outrule.evaluation.say import fraction
@@ -25,7 +25,7 @@ METHODS = {  # by label: check, step
     "commit to the best rule": ("commit to the best rule", None),
 }
 STEPS = ("fixed", "line search", "alpha / 2", "footnote")
-Kinds = list[tuple[Look, pl.Expr]]  # of lines, and the rows that each shows
+Kinds = list[tuple[LineStyle, pl.Expr]]  # of lines, and the rows that each shows
 
 
 class Figure(NamedTuple):

@@ -13,7 +13,7 @@ import polars as pl
 
 from outrule.evaluation import say
 from outrule.evaluation.grid import PAPER_PROBLEMS
-from outrule.evaluation.reading import SETTING, Answer, at, mean, parts
+from outrule.evaluation.reading import SETTING, ClaimAnswer, at, mean, parts
 from outrule.evaluation.results import UNIT, Results
 
 RUN = (*UNIT, "step", "epsilon", "batch_size")
@@ -42,7 +42,7 @@ def drops(results: Results) -> pl.DataFrame:
     return ends.join(results.units.select(*UNIT, "k"), on=list(UNIT), maintain_order="left")
 
 
-def not_monotone(results: Results) -> Answer | None:
+def not_monotone(results: Results) -> ClaimAnswer | None:
     """Runs whose squared error does not rise, and whose value ends clearly below its peak."""
     if results.trace.is_empty() or (runs := drops(results)).is_empty():
         return None
@@ -56,7 +56,7 @@ def not_monotone(results: Results) -> Answer | None:
             f"{say.fraction(worst['epsilon'][0])}: {say.spread(worst['drop'])} below the peak"
         )
     number = f"{len(fell)} of {len(runs)} runs"
-    return Answer(
+    return ClaimAnswer(
         number,
         f"At batch {runs['batch_size'][0]:,} the squared error never rises by more than {RISE:g} "
         f"and yet the value ends more than {DROP:g} per chosen item below its peak in {number} "
@@ -64,7 +64,7 @@ def not_monotone(results: Results) -> Answer | None:
     )
 
 
-def why(results: Results) -> Answer | None:
+def why(results: Results) -> ClaimAnswer | None:
     """What the patches of rules reach alone, those of the optimiser's own test, and both."""
     runs = results.paper.drop_nulls("value_rules").filter(pl.col("n_own") > 0)
     words, lost = [], []
@@ -83,7 +83,7 @@ def why(results: Results) -> Answer | None:
         )
     if not words:
         return None
-    return Answer(
+    return ClaimAnswer(
         f"rules' patches alone, and all: {max(lost)[1]}",
         f"Mean values {say.seeds(runs)} at batch {runs['batch_size'][0]:,}, all epsilons whose "
         f"runs patch both: {'; '.join(words)}. The optimiser picks what is predicted too high, so "
@@ -92,7 +92,7 @@ def why(results: Results) -> Answer | None:
     )
 
 
-def cures(results: Results) -> Answer | None:
+def cures(results: Results) -> ClaimAnswer | None:
     """The end of the run, the same stopped on held-out value, the line search, our method."""
     methods = _methods(results)
     if not methods:
@@ -112,7 +112,7 @@ def cures(results: Results) -> Answer | None:
         return None
     runs = methods["at the end"]
     epsilons = ", ".join(say.fraction(e) for e in runs["epsilon"].unique(maintain_order=True))
-    return Answer(
+    return ClaimAnswer(
         max(gains)[1],
         f"Gap at batch {runs['batch_size'][0]:,}, mean over epsilon {epsilons}, mean and range "
         f"{say.seeds(runs)}: {'; '.join(words)}. Stopped: in the traced round of highest value on "
@@ -161,7 +161,7 @@ def _stopped(results: Results) -> pl.DataFrame:
     return ends.with_columns(gap=pl.col("value") - pl.col("best_rule"))
 
 
-def equal_rounds(results: Results) -> Answer | None:
+def equal_rounds(results: Results) -> ClaimAnswer | None:
     """Fresh batches after as many rounds as Reuse took, on the same number of samples in all."""
     reuse = results.runs.filter(check="reuse", step="fixed").drop_nulls("gap")
     on = [*UNIT, "step", "epsilon"]
@@ -177,7 +177,7 @@ def equal_rounds(results: Results) -> Answer | None:
     fresh = reached["value"] - reached["best_rule"]
     above, below = int((reached["reuse"] > fresh).sum()), int((reached["reuse"] < fresh).sum())
     number = f"reuse higher in {above}, lower in {below} of {len(reached)}"
-    return Answer(
+    return ClaimAnswer(
         number,
         f"Reuse stops after a median of {median(reached['until'].to_list()):.0f} rounds. After as "
         f"many, fresh batches (of 1/{results.grid.rounds:,} of the samples each) have a median gap "

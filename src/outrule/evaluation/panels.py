@@ -33,7 +33,7 @@ STYLE = Path(__file__).with_name("panels.mplstyle")
 Setting = tuple[str, int]  # problem, number of items
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """How a line looks; no two lines differ by colour alone."""
 
     label: str
@@ -48,7 +48,7 @@ class Panel(NamedTuple):
     setting: Setting
     x: str
     y: str
-    lines: list[tuple[Look, pl.DataFrame]]
+    lines: list[tuple[LineStyle, pl.DataFrame]]
     also: str = ""  # the end of its title
     shift: float | None = None  # from gap to improvement
 
@@ -58,11 +58,11 @@ def label(name: str) -> str:
     return LABELS.get(name, name.replace("_", " ").replace("-", " "))
 
 
-def looks(labels: list[str]) -> list[Look]:
+def looks(labels: list[str]) -> list[LineStyle]:
     """Colours from dark to light, so that they differ in grey too, without the lightest."""
     colours, last = matplotlib.colormaps["viridis"], max(1, len(labels) - 1)
     return [
-        Look(one, colours(0.85 * i / last), MARKERS[i % len(MARKERS)])
+        LineStyle(one, colours(0.85 * i / last), MARKERS[i % len(MARKERS)])
         for i, one in enumerate(labels)
     ]
 

@@ -13,8 +13,8 @@ from outrule.evaluation.paper_examples import LATE
 from outrule.evaluation.reading import (
     EXAMPLE,
     SETTING,
-    Answer,
     Ask,
+    ClaimAnswer,
     at,
     below_zero,
     mean,
@@ -34,7 +34,7 @@ WITHIN = {  # meanings of converged
 }
 
 
-def _error_falls(results: Results) -> Answer | None:
+def _error_falls(results: Results) -> ClaimAnswer | None:
     """Judged in every setting that made a patch, whether it converged or not."""
     runs = with_change(results.paper.filter(pl.col("n_patches") > 0), results)
     _, change = _by_setting(runs, "change")
@@ -43,7 +43,7 @@ def _error_falls(results: Results) -> Answer | None:
     fell = sum(value < 0 for value in change.values())
     worst, best = (pick(change, key=change.__getitem__) for pick in (max, min))
     number = f"falls in {fell:,} of {len(change):,} settings"
-    return Answer(
+    return ClaimAnswer(
         number,
         f"Mean squared error {say.seeds(runs)} {number} with a patch; change per entry from "
         f"{say.number(change[best])} ({_where(*best)}) to {say.number(change[worst])} "
@@ -64,21 +64,21 @@ def _where(problem: str, n_items: int, epsilon: float, size: int) -> str:
     return f"{say.setting(problem, n_items)}, epsilon {say.fraction(epsilon)}, batch {size:,}"
 
 
-def _initial_error(results: Results) -> Answer | None:
+def _initial_error(results: Results) -> ClaimAnswer | None:
     units = results.units.filter(problem="best-action").sort("n_items")
     by_items = parts(units, "n_items")
     if len(by_items) < 2:
         return None
     means = [mean(part, "squared_error") for part in by_items.values()]
     words = [f"m = {m}: {say.spread(part['squared_error'])}" for (m,), part in by_items.items()]
-    return Answer(
+    return ClaimAnswer(
         ", ".join(map(say.number, means)),
         f"Squared error per entry, mean and range {say.seeds(units)}: {', '.join(words)}.",
         all(first < second for first, second in pairwise(means)),
     )
 
 
-def _improvement(results: Results, where: pl.Expr) -> Answer | None:
+def _improvement(results: Results, where: pl.Expr) -> ClaimAnswer | None:
     late = pl.col("last_patch") / results.grid.rounds
     runs = results.paper.with_columns(late=late).filter(where)
     settings, means = _by_setting(runs, "improvement")
@@ -87,7 +87,7 @@ def _improvement(results: Results, where: pl.Expr) -> Answer | None:
     lowest = min(means, key=means.__getitem__)
     positive = sum(value > 0 for value in means.values())
     number = f"{positive:,} of {len(means):,} settings"
-    return Answer(
+    return ClaimAnswer(
         number,
         f"The mean improvement {say.seeds(runs)} is positive in {number}, lowest "
         f"{say.spread(settings[lowest]['improvement'])} ({_where(*lowest)}). {len(runs):,} of "
@@ -96,7 +96,7 @@ def _improvement(results: Results, where: pl.Expr) -> Answer | None:
     )
 
 
-def _gap(results: Results) -> Answer | None:
+def _gap(results: Results) -> ClaimAnswer | None:
     """Judged for epsilon of 1/16 and more, as far as the test instances can tell."""
     runs = at(results.paper, "batch_size", largest=True)
     settings = parts(runs, *SETTING, "epsilon")
@@ -112,7 +112,7 @@ def _gap(results: Results) -> Answer | None:
     listed = f"{listed} ({idle} of these without a patch)" if below else "none"
     good = len(set(judged) - set(below))
     lowest = min(settings.values(), key=lambda part: mean(part, "gap"))
-    return Answer(
+    return ClaimAnswer(
         f"{good} of {len(judged)} settings",
         f"At batch {runs['batch_size'][0]:,}, the mean {say.seeds(runs)} is zero or above within "
         f"two standard errors in {good} of {len(judged)} settings with epsilon "
@@ -121,7 +121,7 @@ def _gap(results: Results) -> Answer | None:
     )
 
 
-def _positive(results: Results) -> Answer | None:
+def _positive(results: Results) -> ClaimAnswer | None:
     """Partially attained: no held-out violation is above twice the tolerance, after patches."""
     close = (pl.col("n_patches") > 0) & (pl.col("largest_violation") <= pl.col("epsilon"))
     settings, means = _by_setting(results.paper.filter(close), "gap")
@@ -129,7 +129,7 @@ def _positive(results: Results) -> Answer | None:
         return None
     positive, lowest = sum(g > 0 for g in means.values()), min(means, key=means.__getitem__)
     number = f"{positive:,} of {len(means):,} settings"
-    return Answer(
+    return ClaimAnswer(
         number,
         f"Where no held-out violation is above twice the tolerance in the end, the mean gap is "
         f"positive in {number}, lowest {say.spread(settings[lowest]['gap'])} ({_where(*lowest)}).",
@@ -137,7 +137,7 @@ def _positive(results: Results) -> Answer | None:
     )
 
 
-def _small_samples(results: Results) -> Answer | None:
+def _small_samples(results: Results) -> ClaimAnswer | None:
     """Below 1/16, the smallest batch ends below the largest one in more than half of settings."""
     low = results.paper.filter(pl.col("epsilon") < EXAMPLE)
     if low["batch_size"].n_unique() < 2:
@@ -148,7 +148,7 @@ def _small_samples(results: Results) -> Answer | None:
     worse = sum(value > 0 for value in lost.values())
     sizes = (min(low["batch_size"]), max(low["batch_size"]))
     number = f"{worse} of {len(lost)} settings"
-    return Answer(
+    return ClaimAnswer(
         number,
         f"Epsilon below {say.fraction(EXAMPLE)}, mean values {say.seeds(low)}: batches of "
         f"{sizes[0]:,} end below those of {sizes[1]:,} in {number}, by {say.span(lost.values())}.",
@@ -156,7 +156,7 @@ def _small_samples(results: Results) -> Answer | None:
     )
 
 
-def _noise(results: Results) -> Answer | None:
+def _noise(results: Results) -> ClaimAnswer | None:
     runs = at(results.paper.filter(problem="matching"), "epsilon", largest=True)
     if runs["batch_size"].n_unique() < 2:
         return None
@@ -169,7 +169,7 @@ def _noise(results: Results) -> Answer | None:
     order = "lower" if mean(small, "value") < mean(large, "value") else "not lower"
     counts = [say.count(mean(part, "n_patches")) for part in (small, large)]
     sizes = [f"{part['batch_size'][0]:,}" for part in (small, large)]
-    return Answer(
+    return ClaimAnswer(
         f"{' and '.join(counts)} patches at batch {' and '.join(sizes)}",
         f"Epsilon {say.fraction(runs['epsilon'][0])}, {say.seeds(runs)}: {', '.join(said)}; the "
         f"value at the small batch is {order}.",

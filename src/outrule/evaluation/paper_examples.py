@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrule import theory
 from outrule.evaluation import say
-from outrule.evaluation.reading import EXAMPLE, Answer, mean, parts, rounds_needed
+from outrule.evaluation.reading import EXAMPLE, ClaimAnswer, mean, parts, rounds_needed
 from outrule.evaluation.results import Results
 
 ROUNDS = 1024  # of the paper's runs
@@ -13,7 +13,7 @@ MATCHING = ((1 / 4, 2**8, 100), (1 / 8, 2**10, 1000))  # epsilon, batch size, "t
 N_NODES, N_RULES = 10, 1024  # of the paper's matchings
 
 
-def guarantee(results: Results) -> Answer | None:
+def guarantee(results: Results) -> ClaimAnswer | None:
     """The worked example, with a tolerance of epsilon / 2 and with one of epsilon."""
     example = {"problem": "best-action", "n_items": 256}
     runs = results.paper.filter(batch_size=1024, **example)
@@ -49,10 +49,10 @@ def guarantee(results: Results) -> Answer | None:
         for (epsilon,), part in parts(runs, "epsilon").items()
     ]
     words.append(f"Worlds that end below -1/16, by epsilon: {', '.join(others)}.")
-    return Answer(", ".join(counts), " ".join(words), all(holds))
+    return ClaimAnswer(", ".join(counts), " ".join(words), all(holds))
 
 
-def matching_gaps(results: Results) -> Answer | None:
+def matching_gaps(results: Results) -> ClaimAnswer | None:
     """Both examples, with a tolerance of epsilon / 2 and with one of epsilon."""
     runs = results.paper.filter(problem="matching")
     if results.grid.rounds != ROUNDS:
@@ -73,10 +73,10 @@ def matching_gaps(results: Results) -> Answer | None:
         if said:
             words.append(f"Tolerance {tolerance}: gap {', '.join(said)}.")
     sentence = f"{' '.join(words)} Mean and range {say.seeds(runs)}."
-    return Answer(f"gaps {', '.join(numbers)}", sentence, all(holds))
+    return ClaimAnswer(f"gaps {', '.join(numbers)}", sentence, all(holds))
 
 
-def matching_samples(results: Results) -> Answer | None:
+def matching_samples(results: Results) -> ClaimAnswer | None:
     """The order of the bound, with the constant one, over the samples that the runs consumed."""
     runs = results.paper.filter(problem="matching")
     if results.grid.rounds != ROUNDS:
@@ -98,4 +98,4 @@ def matching_samples(results: Results) -> Answer | None:
             f"Epsilon {say.fraction(epsilon)}: {bound:,.0f} samples are {ratio:,.0f} times those "
             f"of batch {size:,}, with a gap of {gap}; it is positive {least or 'never'}."
         )
-    return Answer(f"{' and '.join(numbers)} times", " ".join(words), all(holds))
+    return ClaimAnswer(f"{' and '.join(numbers)} times", " ".join(words), all(holds))

@@ -17,7 +17,7 @@ SETTING = ("problem", "n_items")
 EXAMPLE = 1 / 16  # the smallest epsilon of the paper's worked examples
 
 
-class Answer(NamedTuple):
+class ClaimAnswer(NamedTuple):
     """What the results of one regime say; ``holds`` is None where the paper claims nothing.
 
     ``number`` is the sentence in a few words.
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
     holds: bool | None = None
 
 
-Ask = Callable[[Results], Answer | None]  # None where the results do not have what it needs
+Ask = Callable[[Results], ClaimAnswer | None]  # None where the results do not have what it needs
 
 
 def parts(table: pl.DataFrame, *names: str) -> dict[tuple[Any, ...], pl.DataFrame]:

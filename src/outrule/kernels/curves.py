@@ -24,7 +24,7 @@ BUCKETS = 256  # parts of a curve's length, to find a point among many
 X, Y, SLOPE, WIDTH, MOST = range(5)
 SCALE = 2.0**100
 STEP = 3  # pieces of a curve that are added at a time
-BLOCK = 512  # instances whose values stay in cache while all tests are summed
+INSTANCES_IN_CACHE = 512  # instances whose values stay in cache while all tests are summed
 
 
 @njit(nogil=True, cache=True)
@@ -384,8 +384,8 @@ def sum_by_level(
     Of the blocks of instances every ``stride``-th is read, from ``phase`` on.
     """
     n_tests, k, n = picks.shape
-    for first in range(phase * BLOCK, n, stride * BLOCK):
-        last = min(first + BLOCK, n)
+    for first in range(phase * INSTANCES_IN_CACHE, n, stride * INSTANCES_IN_CACHE):
+        last = min(first + INSTANCES_IN_CACHE, n)
         for r in range(n_tests):
             for j in range(k):
                 for i in range(first, last):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 
-BLOCK = 64  # factors between 1/4 and 7/4, whose product neither vanishes nor overflows
+FACTORS_AT_A_TIME = 64  # factors between 1/4 and 7/4, whose product neither vanishes nor overflows
 FAR = 1.5
 
 
@@ -22,10 +22,10 @@ def log_growth(
     """
     found = np.zeros((2, len(stakes)))
     down, up = np.empty(len(stakes)), np.empty(len(stakes))
-    for start in range(0, len(above), BLOCK):
+    for start in range(0, len(above), FACTORS_AT_A_TIME):
         down[:] = 1.0
         up[:] = 1.0
-        for i in range(start, min(start + BLOCK, len(above))):
+        for i in range(start, min(start + FACTORS_AT_A_TIME, len(above))):
             if max(-above[i], below[i]) > FAR:
                 found[0] += np.log(1.0 - stakes * above[i])
                 found[1] += np.log(1.0 + stakes * below[i])

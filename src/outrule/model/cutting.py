@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outrule.calibration.partitioned import Group
+from outrule.calibration.partitioned import CellGroup
 from outrule.calibration.segmented import Blocks, Cell, check_overlaps
 from outrule.data.segments import Segmentation, Segments, cut_values, split_weights
 from outrule.model.surveying import Survey
@@ -42,7 +42,7 @@ class CutFiles:
         weights = np.array([area.total_weight for area in self.areas])
         return Blocks(self.segmentation, cells, weights / self.found.total_weight)
 
-    def groups(self) -> list[list[Group]]:
+    def groups(self) -> list[list[CellGroup]]:
         """The cells of every segment, by the entries of ``by``."""
         segments = self.segmentation.segments
         return [
@@ -50,7 +50,7 @@ class CutFiles:
             for columns in self.segmentation.by.by
         ]
 
-    def _group(self, segment: int) -> Group:
+    def _group(self, segment: int) -> CellGroup:
         cells = np.flatnonzero(self.inside[:, segment])
         inside, found = [np.isin(codes, cells) for codes in self.cell], self.found
         counted = [
@@ -59,7 +59,7 @@ class CutFiles:
         ]
         areas = [self.areas[cell] for cell in cells.tolist()]
         scale = sum(area.n for area in areas) / sum(area.total_weight for area in areas)
-        return Group(cells.tolist(), sum(counted), found.cluster_weight(scale, inside))
+        return CellGroup(cells.tolist(), sum(counted), found.cluster_weight(scale, inside))
 
 
 def cut_files(found: Survey, by: Segments) -> CutFiles:

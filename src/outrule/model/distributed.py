@@ -47,7 +47,7 @@ class _Kept(NamedTuple):
     used: float  # when an answer was last given
 
 
-class Job(NamedTuple):
+class FitJob(NamedTuple):
     """Of which fit pieces are, and what workers need to make them as the driver would."""
 
     key: str
@@ -116,7 +116,7 @@ def check_versions(address: str, theirs: dict[str, str], ours: dict[str, str]) -
             )
 
 
-def make(job: Job, number: int, common: Common, recipe: Recipe) -> tuple[str, Extents]:
+def make(job: FitJob, number: int, common: Common, recipe: Recipe) -> tuple[str, Extents]:
     """Make the pieces of a file and keep them; where, and how far its outcomes go."""
     from distributed import get_worker  # only workers call this
 
@@ -172,7 +172,7 @@ def answer(
 
 
 def remake(
-    job: Job,
+    job: FitJob,
     number: int,
     common: Common,
     recipe: Recipe,
@@ -249,7 +249,7 @@ class ClusterPieces:
 
     def __init__(self, client: Any, common: Common, recipes: Sequence[Recipe]):
         self.client, self.recipes = client, recipes
-        self.job = Job(uuid4().hex, versions())
+        self.job = FitJob(uuid4().hex, versions())
         self.common = client.submit(_same, common, pure=False)  # made again if it is lost
         self.owner: dict[int, str] = {}
         self.opened_with: Opened | None = None

@@ -14,8 +14,8 @@ from outrule.calibration.audit import Whole, bits_for
 from outrule.calibration.check import Check, Reuse
 from outrule.calibration.checkpoints import Checkpoint
 from outrule.calibration.partitioned import (
+    CellGroup,
     Engine,
-    Group,
     LocalPieces,
     PartitionedCells,
     PartitionedData,
@@ -107,7 +107,7 @@ def _source(
     every, areas = _whole(common.every, None, extents), common.areas
     wholes = [every] if areas is None else [_whole(a, c, extents) for c, a in enumerate(areas)]
     weight = found.cluster_weight(found.n / found.total_weight)
-    group = Group(range(len(wholes)), found.n_counted, weight)
+    group = CellGroup(range(len(wholes)), found.n_counted, weight)
     about = (engine, every, wholes, found.k, found.data.value_range, group, checkpoint)
     if cut is None:
         return PartitionedData(*about)

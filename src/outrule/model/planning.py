@@ -14,7 +14,7 @@ CORES = 2  # of the machine on which the costs were measured
 MESSAGE = 0.01  # seconds that a round on a cluster takes besides its work: benchmarks/kills.py
 
 
-class Plan(NamedTuple):
+class FitPlan(NamedTuple):
     """What a fit on so many instances takes, and to predict as many; sizes in bytes.
 
     Seconds by phase: ``read`` and check the files; ``start`` of the loop, on the sample; ``decide``
@@ -44,7 +44,7 @@ def plan(
     k: int = 1,
     sample: int = 1_000_000,
     workers: int | None = None,
-) -> Plan:
+) -> FitPlan:
     """The costs of ``benchmarks/scale.py``, on two cores, times the sizes.
 
     Workers of a cluster, of one core each, decide the rules and look at the data, while the driver
@@ -62,7 +62,7 @@ def plan(
     rows, sampled = instances * items, min(instances, sample) * items
     read, decide = COSTS["read"] * rows, (COSTS["build"] + COSTS["decide"] * rules) * rows
     share = 1.0 if workers is None else CORES / workers
-    return Plan(
+    return FitPlan(
         instances,
         rows,
         read=read,

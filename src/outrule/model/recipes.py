@@ -19,7 +19,7 @@ from outrule.data.instances import Instances
 from outrule.model.cutting import NO_CELL, Area, CutFiles
 from outrule.model.fitting import Ready
 from outrule.model.model import Model
-from outrule.model.surveying import Reader, Survey
+from outrule.model.surveying import FileReader, Survey
 from outrule.problems.contract import Layout, Problem
 from outrule.rules.decisions import decide_all, distinct
 from outrule.rules.rules import Rule
@@ -62,7 +62,7 @@ Extents = dict[int | None, Extent]
 class Recipe:
     """What makes the pieces of a file, besides what is common."""
 
-    reader: Reader
+    reader: FileReader
     sampled: Integers  # the instances that are in the sample, and of their items
     start: Floats  # where the loop starts
     rival: Floats | None  # what the isotonic rival looks at

@@ -14,8 +14,6 @@ from outrule.errors import DataError
 from outrule.model.sections import nearest
 from outrule.model.settings import Settings, epsilon_fault
 from outrule.problems.contract import Problem
-from outrule.problems.matchings import Assignment, Graph
-from outrule.problems.matroids import PartitionMatroid
 from outrule.rules.rules import LEVELS, LIMIT, Multiplier, Rule, multipliers
 from outrule.rules.sql import column_faults, columns_of, read
 
@@ -141,7 +139,7 @@ class Spec:
     ) -> None:
         """Every column must exist; rules and problem see only the visible ones."""
         wanted = [(where, name, known) for where, name in roles]
-        wanted += [("[problem]", name, visible) for name in problem_columns(self.problem)]
+        wanted += [("[problem]", name, visible) for name in self.problem.column_names]
         faults = [
             f"{self.path}, {where}: there is no column {name!r}.{nearest(name, columns)}"
             for where, name, columns in wanted
@@ -171,18 +169,6 @@ class Spec:
 
     def _place(self, number: int, rule: Rule) -> str:
         return f"{self.path}, rule {number} ({rule.name!r})"
-
-
-def problem_columns(problem: Problem) -> list[str]:
-    """The columns of a table that a problem reads."""
-    named: tuple[Any, ...] = ()
-    if isinstance(problem, PartitionMatroid):
-        named = (problem.groups,)
-    elif isinstance(problem, Graph):
-        named = problem.columns or ()
-    elif isinstance(problem, Assignment):
-        named = (problem.rows, problem.columns)
-    return [name for name in named if isinstance(name, str)]
 
 
 def _names(frame: Any) -> list[str] | None:

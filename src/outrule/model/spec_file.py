@@ -31,7 +31,7 @@ from outrule.model.sections import (
     read_section,
     short,
 )
-from outrule.model.spec import Multipliers, Spec, problem_columns
+from outrule.model.spec import Multipliers, Spec
 from outrule.model.value import Value
 from outrule.problems.contract import Problem
 from outrule.problems.matchings import Assignment, GreedyMatching, Matching
@@ -249,7 +249,7 @@ def _problem(path: str, content: Any, columns: ColumnNames) -> Problem:
     entries = {key: value for key, value in content.items() if key != "kind"}
     with found_in(where):
         problem = make(read_section(where, kind, entries))
-    if columns.outcome in problem_columns(problem):
+    if columns.outcome in problem.column_names:
         raise DataError(f"{where}: the outcome {columns.outcome!r} may not be used here.")
     if isinstance(problem, Rejection) and columns.item is None:
         raise DataError(f"{where}: 'reject' names an item, so [data] needs an item.")

@@ -40,7 +40,7 @@ def check_unchanged(file: File, stamp: Stamp, whole: bool) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Reader:
+class FileReader:
     """Reads a file as a part of all the data; small, so that it can be sent to a worker."""
 
     data: Partitions
@@ -129,11 +129,11 @@ class Survey:
         begin, end = np.searchsorted(self.chosen, (first, first + int(self.counts[number])))
         return self.chosen[begin:end] - first
 
-    def reader(self, number: int) -> Reader:
+    def reader(self, number: int) -> FileReader:
         """What reads a file."""
         cluster = None if self.cluster is None else self.cluster[number]
         file, stamp, count = self.files[number], self.stamps[number], int(self.counts[number])
-        return Reader(self.data, file, stamp, self.order, count, self.item_names, cluster)
+        return FileReader(self.data, file, stamp, self.order, count, self.item_names, cluster)
 
     def read(self, number: int) -> Instances:
         return self.reader(number).read()

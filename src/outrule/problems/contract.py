@@ -132,6 +132,11 @@ class Problem(ABC):
     def fill_picks(self, picks: Picks, weights: Floats, layout: Layout, scale: Scale) -> None:
         """Write the decisions of ``pick`` into ``picks``, which holds -1 everywhere."""
 
+    @property
+    def column_names(self) -> list[str]:
+        """The columns of a table that the problem reads."""
+        return []
+
     def check_data(self, instances: Instances) -> None:  # noqa: B027 - few problems need it
         """Raise DataError for predictions and outcomes that do not fit the problem."""
 

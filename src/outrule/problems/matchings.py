@@ -78,6 +78,10 @@ class Graph(Problem):
         codes = np.unique(self.edges or (), return_inverse=True)[1]
         return codes.reshape(-1, 2).astype(np.int32)
 
+    @property
+    def column_names(self) -> list[str]:
+        return list(self.columns or ())
+
     def lay_edges(self, instances: Instances) -> Layout:
         """The ends of every edge; k is still to be set."""
         if self.columns is not None:
@@ -224,6 +228,10 @@ class Assignment(Problem):
         if int(self.rows) * int(self.columns) > MOST_ITEMS:
             expected = f"at most {MOST_ITEMS:,} divided by the number of rows"
             raise refuse_argument(self.columns, "columns", "Assignment", expected)
+
+    @property
+    def column_names(self) -> list[str]:
+        return [name for name in (self.rows, self.columns) if isinstance(name, str)]
 
     def lay(self, instances: Instances) -> Layout:
         if isinstance(self.rows, str) and isinstance(self.columns, str):

@@ -74,6 +74,10 @@ class PartitionMatroid(Problem):
         for value in table.values():
             check_integer(value, "capacity", "PartitionMatroid", 0)
 
+    @property
+    def column_names(self) -> list[str]:
+        return [self.groups] if isinstance(self.groups, str) else []
+
     def lay(self, instances: Instances) -> Layout:
         if isinstance(self.groups, str):
             column, width = read_column(self.groups, instances), None

@@ -37,7 +37,7 @@ NAMED = 3  # items that a message names
 
 
 @dataclass(frozen=True)
-class Kind:
+class EstimateKind:
     """How far estimates may be outside of the range of the value, and what their bases are."""
 
     kappa: float
@@ -68,7 +68,7 @@ class Log:
 
     instances: Instances
     after: Floats  # calibrated predictions
-    kinds: tuple[Kind, ...]
+    kinds: tuple[EstimateKind, ...]
     learned: Coefficients | None = None
 
     @classmethod
@@ -204,12 +204,12 @@ class _Items:
     after: Floats
     learned: Floats
 
-    def above_low(self, kind: Kind) -> Floats:
+    def above_low(self, kind: EstimateKind) -> Floats:
         """How far bases would be above the low end of the range; not at all if never shown."""
         free = self.learned if kind.learned else self.after
         return np.where(self.propensity > 0, free - self.value_range[0], 0.0)
 
-    def below_high(self, kind: Kind) -> Floats:
+    def below_high(self, kind: EstimateKind) -> Floats:
         """The same for the high end."""
         free = self.learned if kind.learned else self.after
         return np.where(self.propensity > 0, self.value_range[1] - free, 0.0)
@@ -228,7 +228,7 @@ class _Items:
         return np.asarray(np.bincount(self.instance, estimate, self.n), dtype=np.float64)
 
 
-def _below(plus: _Items, minus: _Items, kind: Kind) -> Floats:
+def _below(plus: _Items, minus: _Items, kind: EstimateKind) -> Floats:
     """Estimates of what the first items are worth minus the second ones, bounded below.
 
     Where an instance could get below the range by more than the slack, all of its bases are moved
@@ -245,13 +245,15 @@ def _below(plus: _Items, minus: _Items, kind: Kind) -> Floats:
 
 def kind_of(
     model: Model, instances: Instances, k: int, kappa: float, *, learned: bool = False
-) -> Kind:
+) -> EstimateKind:
     """The estimates of some kappa; ``k`` is the size of the largest decision."""
     low, high = instances.value_range
     if model.problem.exactly_one:
-        return Kind(kappa, learned, Range(low, high), high - low)
+        return EstimateKind(kappa, learned, Range(low, high), high - low)
     k = max(k, model.k)
-    return Kind(kappa, learned, Range(k * min(low, 0.0), k * max(high, 0.0)), k * (high - low))
+    return EstimateKind(
+        kappa, learned, Range(k * min(low, 0.0), k * max(high, 0.0)), k * (high - low)
+    )
 
 
 def kappa_of(model: Model, instances: Instances) -> float:

@@ -25,7 +25,7 @@ from outrule.problems.offers import count_without, few_choices_in, no_choices
 from outrule.proof.confidence import Estimates, Range, Sides
 from outrule.proof.continuation import looks_before
 from outrule.proof.evaluation import Evaluation
-from outrule.proof.logged import Kind
+from outrule.proof.logged import EstimateKind
 from outrule.proof.novelty import compare_with, constant_columns
 from outrule.proof.numbers import InLog, InMemory
 from outrule.proof.segment_verdicts import cut_held_out
@@ -99,7 +99,7 @@ class OnDisk:
 class LogOnDisk:
     """What a log says of the decisions on all instances: see ``InLog``."""
 
-    def __init__(self, numbers: OnDisk, kinds: tuple[Kind, ...], best_rule: int) -> None:
+    def __init__(self, numbers: OnDisk, kinds: tuple[EstimateKind, ...], best_rule: int) -> None:
         self.numbers, self.kinds, self.best_rule = numbers, kinds, best_rule
         self.counts: dict[int, Integers] = {}  # how often an item could never be shown
 

@@ -15,7 +15,7 @@ from outrule.problems.contract import Layout, Problem
 from outrule.rules.rules import Multiplier, Rule
 from outrule.types import Integers, Picks
 
-BLOCK = 65_536  # instances whose decisions are computed at a time
+INSTANCES_AT_A_TIME = 65_536  # instances whose decisions are computed at a time
 RULES = 64  # multipliers that are decided in one pass over the predictions
 ALONE = 1 << 16  # weights: fewer are multiplied before a thread has started
 
@@ -55,7 +55,7 @@ def decide_all(
     decisions = np.empty((len(rules), layout.k, len(layout)), dtype=layout.small_type)
     quick = [r for r, rule in enumerate(rules) if problem.threaded and type(rule) is Multiplier]
     slow = sorted(set(range(len(rules))) - set(quick))
-    for start, stop in threads.spans(BLOCK, len(layout)):
+    for start, stop in threads.spans(INSTANCES_AT_A_TIME, len(layout)):
         block, part = instances.slice(start, stop), layout.slice(start, stop)
         for r in slow:
             decisions[r, :, start:stop] = rules[r].decide(block, problem, part).T

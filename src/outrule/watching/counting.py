@@ -11,7 +11,7 @@ from outrule.watching.claims import SIDES, Batch, Terms
 from outrule.watching.detectors import Detectors, refuted
 from outrule.watching.keys import Key
 from outrule.watching.state import HISTORY, Alarm, Row, State, Watched, Word, claim_states
-from outrule.watching.status import Part, WatchStatus, weakest
+from outrule.watching.status import WatchedClaim, WatchStatus, weakest
 
 
 def add_batch(
@@ -94,7 +94,7 @@ def _split(state: State, detectors: Detectors) -> dict[Watched, Detectors]:
     return {"rivals": detectors.part(slice(-2)), **parts} if state.compares else parts
 
 
-def parts_of(state: State, names: list[str]) -> tuple[Part, ...]:
+def parts_of(state: State, names: list[str]) -> tuple[WatchedClaim, ...]:
     """How what is watched stands; nothing before the first batch."""
     if not state.n:
         return ()
@@ -105,11 +105,11 @@ def parts_of(state: State, names: list[str]) -> tuple[Part, ...]:
         mean = float(evidence.mean())
         if alarm is not None:
             said = (alarm.since, alarm.batch, alarm.name, alarm.better)
-            parts.append(Part(watched, "lost", mean, *said))
+            parts.append(WatchedClaim(watched, "lost", mean, *said))
             continue
         word: Word = "kept" if detectors.shown().all() else "undecided"
         name = (names if watched == "rivals" else SIDES)[int(np.argmax(evidence))]
-        parts.append(Part(watched, word, mean, None, None, name, ()))
+        parts.append(WatchedClaim(watched, word, mean, None, None, name, ()))
     return tuple(parts)
 
 
@@ -140,7 +140,9 @@ def status_of(state: State, names: list[str]) -> WatchStatus:
     )
 
 
-def _closest(state: State, lost: list[Part], names: list[str]) -> tuple[str | None, float | None]:
+def _closest(
+    state: State, lost: list[WatchedClaim], names: list[str]
+) -> tuple[str | None, float | None]:
     """The rival that is better, else the one with the smallest difference, and the difference."""
     if not state.compares or not state.n:
         return None, None

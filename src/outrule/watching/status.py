@@ -13,7 +13,7 @@ ORDER = ("lost", "undecided", "kept")
 
 
 @dataclass(frozen=True)
-class Part:
+class WatchedClaim:
     """One of the two things that are watched."""
 
     watched: Watched
@@ -53,7 +53,7 @@ class WatchStatus:
     """
 
     status: Word
-    parts: tuple[Part, ...]
+    parts: tuple[WatchedClaim, ...]
     feedback: Feedback | None
     batch: Key | None
     n_batches: int
@@ -110,7 +110,7 @@ def weakest(words: list[Word]) -> Word:
     return min(words, key=ORDER.index, default="undecided")
 
 
-def _say(part: Part, margin: str) -> str:
+def _say(part: WatchedClaim, margin: str) -> str:
     if part.status == "lost":
         when = f"since {part.since} (alarm in batch {part.alarm})"
         if part.watched == "predicted":

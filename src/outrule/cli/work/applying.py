@@ -16,7 +16,7 @@ from outrule.cli.work.files import (
     open_key,
     warn_of_unseen,
 )
-from outrule.cli.work.folders import Done, Fill, Filled, Job, fill_folder
+from outrule.cli.work.folders import Done, Fill, Filled, FolderJob, fill_folder
 from outrule.cli.work.screening import Answers, Work, answer, check_errors, write_errors
 from outrule.data.instances import Instances
 from outrule.data.nesting import is_nested
@@ -27,7 +27,7 @@ from outrule.model.exploring import Exploration, explore
 from outrule.model.model import Model
 
 
-def predict_all(job: Job, unseen: Unseen) -> Done:
+def predict_all(job: FolderJob, unseen: Unseen) -> Done:
     """Add the predictions."""
     column = job.columns[0]
 
@@ -39,7 +39,7 @@ def predict_all(job: Job, unseen: Unseen) -> Done:
     return _fill_all(job, fill)
 
 
-def decide_all(job: Job, unseen: Unseen) -> tuple[Done, float | None]:
+def decide_all(job: FolderJob, unseen: Unseen) -> tuple[Done, float | None]:
     """Add the decisions; also what exploring is expected to cost per instance, if it does."""
     column, how, costs = job.columns[0], job.how, list[tuple[int, float]]()
 
@@ -113,7 +113,7 @@ def _optimisers(opened: Opened) -> tuple[Work, Work]:
     )
 
 
-def _fill_all(job: Job, fill: Fill) -> Done:
+def _fill_all(job: FolderJob, fill: Fill) -> Done:
     """Fill a folder, or one table, and write it."""
     job = job._replace(source=local_path(job.source), output=local_path(job.output))
     if is_folder(job.source):

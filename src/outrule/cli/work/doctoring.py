@@ -12,7 +12,7 @@ from outrule.cli.work.files import name_places, open_rows
 from outrule.data.instances import Instances
 from outrule.data.table_files import TableFile
 from outrule.diagnosis.columns import examine_columns
-from outrule.diagnosis.decisions import Decided, examine_decisions
+from outrule.diagnosis.decisions import RuleDecisions, examine_decisions
 from outrule.diagnosis.findings import Finding, Severity, error_of, warning
 from outrule.diagnosis.proving import Provable, examine_proof
 from outrule.errors import ArgumentError, DataError
@@ -58,7 +58,7 @@ def _examine(spec: Spec, instances: Instances) -> tuple[Provable | None, list[Fi
         if (words := few_choices(settings.problem, instances)) is not None:
             what, _, remedy = words.partition(". ")
             own.append(warning("choices", what, remedy))
-        decided, faults = Decided.of(settings, instances)
+        decided, faults = RuleDecisions.of(settings, instances)
         own += [*faults, *examine_decisions(decided, len(spec.rules))]
         provable, more = examine_proof(decided, spec.epsilon)
         own += more

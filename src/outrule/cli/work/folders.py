@@ -75,7 +75,7 @@ class Filled(NamedTuple):
 Fill = Callable[[Opened], Filled]
 
 
-class Job(NamedTuple):
+class FolderJob(NamedTuple):
     """What a command was asked for."""
 
     model: str
@@ -108,7 +108,7 @@ class Job(NamedTuple):
                 )
 
 
-def fill_folder(job: Job, fill: Fill) -> Done:
+def fill_folder(job: FolderJob, fill: Fill) -> Done:
     """Fill every file of a folder that is not done, after all of them were looked at."""
     if job.errors is not None:
         words = "they are listed beside every output that has any, as NAME.errors.csv"

@@ -35,7 +35,7 @@ class Term(NamedTuple):
     nan: bool = False  # NaN stands for NULL; as an operand it is the largest number to Polars
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """A column that is computed from columns of lower levels."""
 
     level: int
@@ -47,7 +47,7 @@ class Step(NamedTuple):
 class Plan(NamedTuple):
     """All steps of an expression; ``result`` is a constant, or the name of a column."""
 
-    steps: Sequence[Step]
+    steps: Sequence[PlanStep]
     result: Any
     kind: Any
 
@@ -97,12 +97,12 @@ def plan(text: str, kinds: tuple[Any, ...], deepest: int = DEEPEST) -> Plan:
     empty = pl.DataFrame(schema={_name(i): kind for i, kind in enumerate(kinds)})
     copies, sensitive = _count_copies(nodes), _find_sensitive(nodes)
     terms: dict[int, Term] = {}
-    steps: list[Step] = []
+    steps: list[PlanStep] = []
 
     def split(term: Term, start: int) -> Term:
         """The same value as a column of the next level."""
         nonlocal empty
-        steps.append(Step(term.level, f"step {len(steps)}", term.polars, start))
+        steps.append(PlanStep(term.level, f"step {len(steps)}", term.polars, start))
         empty = empty.with_columns(term.polars.alias(steps[-1].name))
         return Term(pl.col(steps[-1].name), term.kind, level=term.level + 1, nan=term.nan)
 
