@@ -163,9 +163,14 @@ def test_a_long_name_is_shortened(summary, ax):
     assert names(ax) == ["x" * 39 + "…"]
 
 
+@pytest.fixture(scope="module")
+def without_patches():
+    return make([Fixed(0)], 1.0)
+
+
 @pytest.mark.parametrize("plot", ALL)
-def test_a_model_without_patches_can_be_drawn(plot, ax):
-    plot(make([Fixed(0)], 1.0), ax)
+def test_a_model_without_patches_can_be_drawn(plot, ax, without_patches):
+    plot(without_patches, ax)
     ax.figure.canvas.draw()
 
 
