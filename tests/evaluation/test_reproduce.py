@@ -169,8 +169,9 @@ def test_threads_change_nothing(small, tmp_path):
 
 
 def test_a_killed_process_goes_on_where_it_stopped(tmp_path):
-    options = "--quick --problem best-action --items 5 --regime converged --rounds 128 --seed 0 -o"
-    command = [sys.executable, "-m", "outrule", "reproduce", *options.split()]
+    options = "--quick --problem best-action --items 5 --regime converged --rounds 128 --seed 0"
+    few = "--epsilon 1/4 --batch-size 16 -o"
+    command = [sys.executable, "-m", "outrule", "reproduce", *options.split(), *few.split()]
     process = subprocess.Popen([*command, str(tmp_path / "part")], stdout=subprocess.DEVNULL)
     progress = tmp_path / "part" / "parts" / "best-action-5-converged-0.progress.json"
     deadline = time.monotonic() + 60
@@ -180,7 +181,14 @@ def test_a_killed_process_goes_on_where_it_stopped(tmp_path):
     assert process.wait() != 0
     assert not (tmp_path / "part" / "results.json").exists()
     grid = replace(
-        QUICK, problems=("best-action",), items=(5,), regimes=("converged",), seeds=(0,), rounds=128
+        QUICK,
+        problems=("best-action",),
+        items=(5,),
+        regimes=("converged",),
+        seeds=(0,),
+        rounds=128,
+        epsilons=(1 / 4,),
+        batch_sizes=(16,),
     )
     same(evaluate(grid, tmp_path / "part"), evaluate(grid, tmp_path / "whole"))
 
