@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from functools import cache
 
 import matplotlib
 import numpy as np
@@ -35,9 +36,12 @@ ALL = [
 LIMITED = [plots.forest, plots.violations, plots.ledger]
 
 
+trained = cache(outrule.worlds.brief_predictor)
+
+
 def make(rules, epsilon):
     world = outrule.worlds.Quadratic(4, seed=0)
-    predictor = outrule.worlds.brief_predictor(world)
+    predictor = trained(world)
     training, held_out = (outrule.worlds.draw(world, predictor, 500, seed=seed) for seed in (1, 2))
     calibrator = DecisionCalibrator(BestAction(), rules, epsilon).fit(*training)
     return summarise(calibrator, Instances.from_arrays(*held_out))
