@@ -16,7 +16,7 @@ QUICK = (
 )
 TYPES = ("-m", "mypy")
 TESTS = ("-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "--durations=15")
-# Compiled code with checks of every index, which is kept apart from that of the package.
+# Compiled code with checks of every index; what Numba can keep of it is kept apart.
 CHECKED = ("-m", "pytest", "-q", "-n", "auto", "-W", "ignore:Cannot cache", HOSTILE)
 CHECKS = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0"}
 CACHE = Path(".pytest_cache", "checked-kernels").absolute()
