@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
+from pathlib import Path
 
 HOSTILE = "tests/kernels/test_hostile_bits.py"
 LAYERS = "from importlinter.cli import lint_imports_command; lint_imports_command()"
@@ -16,9 +16,10 @@ QUICK = (
 )
 TYPES = ("-m", "mypy")
 TESTS = ("-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "--durations=15")
-# Compiled code with checks of every index, which is compiled for this command alone.
+# Compiled code with checks of every index; what Numba can keep of it is kept apart.
 CHECKED = ("-m", "pytest", "-q", "-n", "auto", "-W", "ignore:Cannot cache", HOSTILE)
 CHECKS = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "0"}
+CACHE = Path(".pytest_cache", "checked-kernels").absolute()
 
 
 def run(command: tuple[str, ...], **changes: str) -> None:
@@ -36,8 +37,7 @@ if __name__ == "__main__":
     # The type checker has one thread: it runs beside the tests.
     types = subprocess.Popen([sys.executable, *TYPES], stdout=subprocess.PIPE, text=True)
     run(TESTS)
-    with tempfile.TemporaryDirectory() as cache:
-        run(CHECKED, NUMBA_CACHE_DIR=cache, **CHECKS)
+    run(CHECKED, NUMBA_CACHE_DIR=str(CACHE), **CHECKS)
     print("$ python", *TYPES)
     print(types.communicate()[0], end="")
     sys.exit(types.returncode)

@@ -19,7 +19,7 @@ import outrule
 from outrule.cli import app
 from outrule.cli.work import files as cli_files
 from outrule.data.table_files import read_table, write_table
-from outrule.evaluation import cases
+from outrule.evaluation import cases, panels
 from sealing import reseal
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -810,9 +810,10 @@ def test_reproduce_refuses_settings_that_cannot_be(tmp_path, options, words):
 
 @pytest.fixture
 def any_predictor(monkeypatch):
-    """One that is hardly trained; it is not kept for other tests."""
+    """One that is hardly trained and not kept for other tests; and no figures."""
     monkeypatch.setattr("outrule.worlds.predictors.N_STEPS", 10)
     monkeypatch.setattr(cases, "_trained", cases._trained.__wrapped__)
+    monkeypatch.setattr(panels, "save", lambda *_: None)  # figures take longer than the rest
 
 
 @pytest.mark.usefixtures("any_predictor")

@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 import outrule
 from outrule.data.table_files import read_table, write_table
-from test_cli import SPEC, folder, refused, run, trips  # noqa: F401 - folder is a fixture
+from test_cli import NO_START, SPEC, folder, refused, run, trips  # noqa: F401 - folder is a fixture
 
 
 def rows_of(path):
@@ -321,7 +321,7 @@ def test_column_names_that_look_like_patterns_are_names(tmp_path, name):
                 line.replace(role, f'\\"{name}\\"') if line.startswith("weight") else line
                 for line in text.splitlines()
             )
-        spec.write_text(text)
+        spec.write_text(text if role == "driver" else f"{text}\n{NO_START}")
         for number, file in enumerate(("past.csv", "later.csv"), start=1):
             write_table(trips(number, 200).rename({role: name}), tmp_path / file)
         fitted = run("fit", tmp_path / "past.csv", "--spec", spec, "-o", model)

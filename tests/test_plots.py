@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import warnings
+from functools import cache
 
 import matplotlib
 import numpy as np
@@ -35,9 +36,12 @@ ALL = [
 LIMITED = [plots.forest, plots.violations, plots.ledger]
 
 
+trained = cache(outrule.worlds.brief_predictor)
+
+
 def make(rules, epsilon):
     world = outrule.worlds.Quadratic(4, seed=0)
-    predictor = outrule.worlds.brief_predictor(world)
+    predictor = trained(world)
     training, held_out = (outrule.worlds.draw(world, predictor, 500, seed=seed) for seed in (1, 2))
     calibrator = DecisionCalibrator(BestAction(), rules, epsilon).fit(*training)
     return summarise(calibrator, Instances.from_arrays(*held_out))
@@ -163,9 +167,14 @@ def test_a_long_name_is_shortened(summary, ax):
     assert names(ax) == ["x" * 39 + "…"]
 
 
+@pytest.fixture(scope="module")
+def without_patches():
+    return make([Fixed(0)], 1.0)
+
+
 @pytest.mark.parametrize("plot", ALL)
-def test_a_model_without_patches_can_be_drawn(plot, ax):
-    plot(make([Fixed(0)], 1.0), ax)
+def test_a_model_without_patches_can_be_drawn(plot, ax, without_patches):
+    plot(without_patches, ax)
     ax.figure.canvas.draw()
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -13,9 +14,11 @@ from outrule.cli.talking import how_far
 WORLD = outrule.worlds.Quadratic(4, seed=0)
 
 
+trained = cache(outrule.worlds.brief_predictor)
+
+
 def draw(seed):
-    predictor = outrule.worlds.brief_predictor(WORLD)
-    return outrule.worlds.draw(WORLD, predictor, 400, seed=seed)
+    return outrule.worlds.draw(WORLD, trained(WORLD), 400, seed=seed)
 
 
 def told(work):

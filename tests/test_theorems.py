@@ -53,7 +53,7 @@ def the_two_heaviest(view):
 def draw(name, seed):
     """Predictions with a different bias for each item, which rules can exploit."""
     generator = np.random.default_rng(seed)
-    n = 12 if name in SLOW else 80
+    n = 6 if name in SLOW else 80
     predictions = generator.random((n, 6))
     slope = generator.uniform(0.3, 1, 6)
     outcomes = np.clip(predictions * slope + generator.normal(0, 0.15, (n, 6)), 0, 1)

@@ -105,7 +105,7 @@ def runs(draw):
 
 
 @given(runs(), st.sampled_from([NEVER, 1, 16, ALWAYS]), st.sampled_from([3, 4096]))
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_after_any_patches_the_state_is_right(run, few, piece):
     instances, problem, rules, patches = run
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -76,7 +76,7 @@ def write_duckdb(frame, path, compression, size):
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     frames(),
     st.sampled_from([write_polars, write_pyarrow, write_duckdb]),

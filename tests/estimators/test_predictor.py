@@ -41,7 +41,7 @@ def draw(n=300, seed=0):
 def calibrator(problem=None, rules=None, epsilon=0.005, **settings):
     problem = outrule.BestAction() if problem is None else problem
     rules = outrule.multipliers(4, limit=20) if rules is None else rules
-    return outrule.DecisionCalibrator(problem, rules, epsilon, **settings)
+    return outrule.DecisionCalibrator(problem, rules, epsilon, **{"start": None} | settings)
 
 
 def logistic(**settings):
@@ -145,10 +145,11 @@ def test_groups_stay_together():
 def test_it_is_what_one_would_write_by_hand(model):
     X, Y = draw()
     new, _ = draw(seed=1)
-    one = CalibratedPredictor(model, calibrator(), cv=KFold(4, shuffle=True, random_state=1))
+    default, folds = {"start": outrule.CrossFit()}, KFold(4, shuffle=True, random_state=1)
+    one = CalibratedPredictor(model, calibrator(**default), cv=folds)
     one.fit(X, Y)
-    out_of_fold = cross_val_predict(model, X, Y, cv=KFold(4, shuffle=True, random_state=1))
-    by_hand = calibrator().fit(np.clip(out_of_fold, 0, 1), Y)
+    out_of_fold = cross_val_predict(model, X, Y, cv=folds)
+    by_hand = calibrator(**default).fit(np.clip(out_of_fold, 0, 1), Y)
     assert by_hand.patches_
     assert one.calibrator_.patches_ == by_hand.patches_
     original = np.clip(clone(model).fit(X, Y).predict(new), 0, 1)

@@ -5,6 +5,7 @@ import made_up
 import polars as pl
 import pytest
 
+from outrule.evaluation import claims
 from outrule.evaluation.claims import Claim, Verdict, judge, to_markdown
 
 PAPER = [
@@ -39,6 +40,7 @@ OURS = [
 ]
 NAMES = [*PAPER, *OURS]
 BRIEF = {"regime": "brief"}
+EVERY = (*claims.CLAIMS, *claims.COMPARISONS)
 
 
 def where(**values):
@@ -97,7 +99,11 @@ def confirmed():
 
 
 def find(results, name):
-    return judge(results)[NAMES.index(name)]
+    """The claim of this name, the only one that is judged."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(claims, "CLAIMS", (EVERY[NAMES.index(name)],))
+        patch.setattr(claims, "COMPARISONS", ())
+        return judge(results)[0]
 
 
 FAULTS = {
@@ -187,14 +193,14 @@ def test_one_change_turns_the_verdict(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_what_the_tables_do_not_hold_is_not_run(name):
     table, condition = LACKS[name]
-    claim = find(keep(paper(), table, condition), name)
+    claim = judge(keep(paper(), table, condition))[NAMES.index(name)]
     assert claim.verdict == Verdict.NOT_RUN
     assert claim.measured == {"brief": "Not run.", "converged": "Not run."}
 
 
 def test_a_regime_without_results_leaves_the_verdict_to_the_other():
-    claims = judge(keep(paper(), "runs trace", pl.col("regime") == "brief"))
-    for name, claim in zip(NAMES, claims, strict=True):
+    judged = judge(keep(paper(), "runs trace", pl.col("regime") == "brief"))
+    for name, claim in zip(NAMES, judged, strict=True):
         if name == "error":  # it needs the units only
             continue
         assert claim.verdict == confirmed()[name].verdict

@@ -12,8 +12,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from typer.testing import CliRunner
 
 import outrule
+from outrule.cli import app
 from outrule.evaluation import stream
 from outrule.evaluation.grid import QUICK
 from outrule.evaluation.reproduce import draw, evaluate
@@ -23,6 +25,7 @@ GOLDEN = Path(__file__).with_name("quick.json")
 FIRST = replace(  # a part of the quick grid: worlds do not depend on each other
     QUICK, problems=("best-action", "matching", "rejection"), regimes=("brief",), seeds=(0,)
 )
+FEW = replace(FIRST, problems=("best-action", "rejection"), items=(4,))  # trained in a second
 SMALL = replace(
     QUICK,
     seeds=(0,),
@@ -70,10 +73,16 @@ def digest(results):
     }
 
 
-def test_the_numbers_of_the_quick_run_are_the_committed_ones(tmp_path):
-    found = json.loads(json.dumps(digest(evaluate(FIRST, tmp_path))))
+@pytest.mark.parametrize(
+    "grid", [pytest.param(FIRST, marks=pytest.mark.slow), FEW], ids=["first", "few"]
+)
+def test_the_numbers_of_the_quick_run_are_the_committed_ones(grid, tmp_path):
+    found = json.loads(json.dumps(digest(evaluate(grid, tmp_path))))
     expected = json.loads(GOLDEN.read_text(encoding="utf-8"))
-    for table, rows in expected.items():
+    worlds = {(unit.problem, unit.n_items) for unit in grid.units()}
+    for table, every in expected.items():
+        rows = [row for row in every if (row[0], row[1]) in worlds]
+        assert {(row[0], row[1]) for row in rows} == worlds
         assert len(found[table]) == len(rows)
         for row, other in zip(found[table], rows, strict=True):
             assert row == pytest.approx(other, abs=2e-6)
@@ -117,9 +126,15 @@ def same(one, other):
     assert_frame_equal(one.trace, other.trace)
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """The folder of a small run, and its results."""
+    folder = tmp_path_factory.mktemp("small")
+    return folder, evaluate(SMALL, folder, n_jobs=1)
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(small, tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "CHUNK", 8)
-    whole = evaluate(SMALL, tmp_path / "whole")
     told = []
     for after in (2, 3, 5):
         calls = []
@@ -133,30 +148,30 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
             evaluate(SMALL, tmp_path / "part", tell=tell)
         told.append(calls)
     again = evaluate(SMALL, tmp_path / "part")
-    same(whole, again)
+    same(small[1], again)
     shares = [calls[-1][1] for calls in told]
     assert shares == sorted(shares)
     assert shares[0] < shares[-1]
 
 
-def test_a_finished_run_is_not_run_again(tmp_path, monkeypatch):
-    first = evaluate(SMALL, tmp_path)
+def test_a_finished_run_is_not_run_again(small, monkeypatch):
+    folder, first = small
 
     def never(*_):
         raise AssertionError("a finished unit was run again")
 
     monkeypatch.setattr("outrule.evaluation.reproduce.run_unit", never)
-    same(first, evaluate(SMALL, tmp_path))
+    same(first, evaluate(SMALL, folder))
 
 
-def test_threads_change_nothing(tmp_path):
-    one = evaluate(SMALL, tmp_path / "one", n_jobs=1)
-    same(one, evaluate(SMALL, tmp_path / "three", n_jobs=3))
+def test_threads_change_nothing(small, tmp_path):
+    same(small[1], evaluate(SMALL, tmp_path, n_jobs=3))
 
 
 def test_a_killed_process_goes_on_where_it_stopped(tmp_path):
-    options = "--quick --problem best-action --items 5 --regime converged --rounds 256 --seed 0 -o"
-    command = [sys.executable, "-m", "outrule", "reproduce", *options.split()]
+    options = "--quick --problem best-action --items 5 --regime converged --rounds 128 --seed 0"
+    few = "--epsilon 1/4 --batch-size 16 -o"
+    command = [sys.executable, "-m", "outrule", "reproduce", *options.split(), *few.split()]
     process = subprocess.Popen([*command, str(tmp_path / "part")], stdout=subprocess.DEVNULL)
     progress = tmp_path / "part" / "parts" / "best-action-5-converged-0.progress.json"
     deadline = time.monotonic() + 60
@@ -166,7 +181,14 @@ def test_a_killed_process_goes_on_where_it_stopped(tmp_path):
     assert process.wait() != 0
     assert not (tmp_path / "part" / "results.json").exists()
     grid = replace(
-        QUICK, problems=("best-action",), items=(5,), regimes=("converged",), seeds=(0,), rounds=256
+        QUICK,
+        problems=("best-action",),
+        items=(5,),
+        regimes=("converged",),
+        seeds=(0,),
+        rounds=128,
+        epsilons=(1 / 4,),
+        batch_sizes=(16,),
     )
     same(evaluate(grid, tmp_path / "part"), evaluate(grid, tmp_path / "whole"))
 
@@ -180,13 +202,9 @@ def test_bad_settings_are_rejected_before_anything_is_written(tmp_path):
     assert not (tmp_path / "folder").exists()
 
 
-def test_without_matplotlib_it_says_so_before_any_work(tmp_path):
-    script = (
-        "import sys; sys.modules['matplotlib'] = None\n"
-        "from outrule.cli import app; app(['reproduce', '--quick', '-o', sys.argv[1]])"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path / "folder")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def test_without_matplotlib_it_says_so_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = CliRunner().invoke(app, ["reproduce", "--quick", "-o", str(tmp_path / "folder")])
     sentence = "Plots need matplotlib, which is not installed. Run: pip install 'outrule[plots]'"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {sentence}\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"Error: {sentence}\n")
     assert not (tmp_path / "folder").exists()

@@ -69,7 +69,7 @@ def dense_batches(draw):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(dense_batches())
 def test_dense_against_brute_force(kernel, batch):
     weights, n_rows, n_columns = batch
@@ -87,7 +87,7 @@ def ragged_instances(draw):
     return n_rows, n_columns, items
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(ragged_instances(), max_size=6))
 def test_ragged_against_brute_force(instances):
     together = ragged(instances)

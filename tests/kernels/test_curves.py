@@ -53,7 +53,7 @@ def test_curves_move_the_bits_of_the_twin(seed, has_flags):
     assert p.tolist() == expected
 
 
-@settings(max_examples=40)  # the twin is slow
+@settings(max_examples=15)  # the twin is slow
 @given(SEEDS)
 def test_curves_on_the_simplex_move_as_the_twin_and_leave_frozen_items(seed):
     p, offsets, picks, marks, frozen, patches = draw(2 * seed, k=1, simplex=True)

@@ -70,7 +70,7 @@ def padded(chosen, width):
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(instances)
 def test_against_the_slow_twin(problem, batch):
     picks, feasible = decide(problem, batch)

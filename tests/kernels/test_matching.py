@@ -84,7 +84,7 @@ def graphs(draw):
 
 
 @pytest.mark.parametrize("largest_subset", [18, 0])
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(batch=st.lists(graphs(), min_size=1, max_size=20))
 def test_brute_force(largest_subset, batch):
     """Loops, parallel edges, missing edges, odd and tiny graphs, extreme weights."""

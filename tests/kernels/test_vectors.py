@@ -166,11 +166,20 @@ print(picks.tolist())
 """
 
 
-def test_where_the_vector_code_does_not_compile_its_twins_decide_the_same(tmp_path):
+# Compiling what calls the twins takes a while; by default they are Python functions.
+PYTHON = {"NUMBA_DISABLE_JIT": "1"}
+COMPILED = {"NUMBA_OPT": "0"}
+
+
+@pytest.mark.parametrize(
+    "settings", [PYTHON, pytest.param(COMPILED, marks=pytest.mark.slow)], ids=["python", "compiled"]
+)
+def test_where_the_vector_code_does_not_compile_its_twins_decide_the_same(settings, tmp_path):
+    own = {"NUMBA_CACHE_DIR": str(tmp_path), **settings}
     plain, vector = (
         subprocess.run(
             [sys.executable, "-c", DECIDE, kind],
-            env=os.environ | ({"NUMBA_CACHE_DIR": str(tmp_path)} if kind == "plain" else {}),
+            env=os.environ | (own if kind == "plain" else {}),
             check=True,
             capture_output=True,
             text=True,

@@ -291,21 +291,23 @@ def test_a_choice_that_knows_nothing_leaves_expectations_as_they_are():
     assert np.abs(shown - prediction.ravel()).mean() < 0.03
 
 
-def test_bounds_on_logs_hold(calibrator):
+@pytest.mark.parametrize("n_logs", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_bounds_on_logs_hold(calibrator, n_logs):
     ours, rules = true_values(calibrator)
     truth = (ours - rules).min()
     held = []
-    for seed in range(60):
+    for seed in range(n_logs):
         found = outrule.certify(calibrator, draw(1_000, 100 + seed)[0])
         lowers = [row.lower for row in found.rules]
         held.append(min(lowers) <= truth)
     assert np.mean(held) >= 0.95
 
 
-def test_bounds_on_logs_hold_at_all_looks_together_and_never_fall(calibrator):
+@pytest.mark.parametrize("n_logs", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_bounds_on_logs_hold_at_all_looks_together_and_never_fall(calibrator, n_logs):
     ours, rules = true_values(calibrator)
     truth, wrong = (ours - rules).min(), []
-    for seed in range(40):
+    for seed in range(n_logs):
         log, found, lowers = draw(1_000, 200 + seed)[0], None, []
         for n in (200, 400, 1_000):
             found = outrule.certify(calibrator, log.slice(0, n), previous=found)

@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -39,9 +40,11 @@ RULES = (
 )
 
 
+trained = cache(outrule.worlds.brief_predictor)
+
+
 def draw(n, seed):
-    predictor = outrule.worlds.brief_predictor(WORLD)
-    return Instances.from_arrays(*outrule.worlds.draw(WORLD, predictor, n, seed=seed))
+    return Instances.from_arrays(*outrule.worlds.draw(WORLD, trained(WORLD), n, seed=seed))
 
 
 def fitted(training, **changes):

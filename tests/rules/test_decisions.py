@@ -155,7 +155,7 @@ def _first(view):
 @pytest.mark.parametrize("kind", ["dense", "masked", "table"])
 @pytest.mark.parametrize("name", sorted(set(PROBLEMS) - {"knapsack"}))
 def test_all_rules_at_once_decide_as_one_by_one(name, kind, monkeypatch):
-    problem, n = PROBLEMS[name], 60 if name in SLOW else 250
+    problem, n = PROBLEMS[name], 60 if name in SLOW else 150
     instances = instances_of(kind, n)
     layout, rules = problem.lay(instances), rules_for(problem)
     rules = [*rules[:6], rules[41]] if name in SLOW else rules
@@ -209,9 +209,11 @@ def test_functions_of_the_caller_are_called_in_the_main_thread_only(owner, kind,
         problem = outrule.Oracle(watched(lambda weights: weights >= max(0.3, weights.max())), k=6)
     else:
         problem = outrule.Matroid(watched(lambda positions: len(positions) <= 2))
-    n = 250 if owner == "rules" else 110
+    # Functions of the caller are slow, so that theirs is a short start.
+    start = outrule.CrossFit() if owner == "rules" else outrule.CrossFit(max_patches=4, max_trees=4)
+    n, settings = 250 if owner == "rules" else 110, {"start": start, "max_rounds": 6, "n_jobs": 4}
     train, test = instances_of(kind, n, 1), instances_of(kind, n, 2)
-    model = outrule.DecisionCalibrator(problem, rules, 0.001, max_rounds=6, n_jobs=4)
+    model = outrule.DecisionCalibrator(problem, rules, 0.001, **settings)
     model.fit(train)
     assert len(model.patches_) > 1
     model.decide(test)
@@ -245,19 +247,19 @@ def _squares(view):
 
 def shared_worlds(name, seed):
     if name == "table":
-        return outrule.TopK(2), table(600, seed), 6
+        return outrule.TopK(2), table(350, seed), 6
     if name == "matching":
         return (
             outrule.Matching.complete(6),
-            outrule.Instances.from_arrays(*dense(400, 15, seed)),
+            outrule.Instances.from_arrays(*dense(250, 15, seed)),
             15,
         )
-    predictions, outcomes = dense(600, 6, seed, grain=0)
+    predictions, outcomes = dense(350, 6, seed, grain=0)
     if name == "mask":
-        available = offered(600, 6, seed)
+        available = offered(350, 6, seed)
         data = outrule.Instances.from_arrays(predictions, outcomes, available=available)
         return outrule.TopK(2), data, 6
-    weights = np.linspace(0.5, 2, 600) if name == "weights" else None
+    weights = np.linspace(0.5, 2, 350) if name == "weights" else None
     data = outrule.Instances.from_arrays(predictions, outcomes, weight=weights)
     return outrule.BestAction(), data, 6
 
@@ -271,19 +273,24 @@ def test_threads_and_pieces_change_no_bit_of_a_model_and_its_certificate(name, s
     whole = fitted(problem, train, test, 1, items, start)
     assert len(whole["patches"]) > 3
     small_pieces(monkeypatch)
-    for n_jobs in (1, 2, 3, None):
+    for n_jobs in (1, 3, None):
         assert fitted(problem, train, test, n_jobs, items, start) == whole
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("problem", [outrule.BestAction(), outrule.TopK(2)], ids=repr)
-def test_threads_change_no_bit_of_many_instances(problem):
+@pytest.mark.parametrize(
+    ("problem", "start"),
+    [(outrule.BestAction(), outrule.CrossFit()), (outrule.TopK(2), None)],
+    ids=repr,
+)
+def test_threads_change_no_bit_of_many_instances(problem, start):
     # As many as threads are used for without any monkeypatch.
     predictions, outcomes = dense(12_000, 4, grain=0)
     models = []
     for n_jobs in (1, 3):
         rules = outrule.multipliers(4, limit=70)
-        model = outrule.DecisionCalibrator(problem, rules, 0.02, n_jobs=n_jobs, max_rounds=5)
+        settings = {"start": start, "n_jobs": n_jobs, "max_rounds": 5}
+        model = outrule.DecisionCalibrator(problem, rules, 0.02, **settings)
         model.fit(predictions, outcomes)
         models.append((model.patches_, model.history_, model.predict(predictions).tolist()))
     assert models[0] == models[1]
@@ -302,7 +309,7 @@ def test_many_scales_are_picked_as_one_by_one(name, small, monkeypatch):
     monkeypatch.setattr(contract, "SMALL_BATCH", small)
     problem = PROBLEMS[name]
     generator = np.random.default_rng(0)
-    for n in (1, 9) if name in SLOW else (1, 31, 32, 33, 200):
+    for n in (1, 4) if name in SLOW else (1, 31, 32, 33, 200):
         scales = np.concatenate((SCALES, generator.random((3 if name in SLOW else 70, 6))))
         instances = outrule.Instances.from_arrays(dense(n, seed=n)[0])
         layout = problem.lay(instances)

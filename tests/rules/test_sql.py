@@ -385,7 +385,7 @@ def table_of(entries):
     return table(frame)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(numbers(), rows)
 def test_numbers_are_those_of_the_slow_twin(expression, entries):
     text, function = expression
@@ -433,7 +433,7 @@ SOUP = [
 ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(SOUP), max_size=12).map(" ".join))
 def test_a_soup_of_words_is_refused_or_has_a_value(text):
     try:
@@ -866,7 +866,7 @@ def sums(draw, depth=6):
     return piece.format(*(draw(sums(depth - 1)) for _ in range(piece.count("{}"))))
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(sums(), st.lists(st.tuples(*[st.sampled_from(FLOATS)] * 2), min_size=1, max_size=8))
 @example("IF(0 > CASE WHEN p IS NULL THEN p ELSE 0 END, p, p)", [(1.0, 1.0), (2.0, 1.0)])
 def test_few_selections_give_what_one_for_every_operation_gives(text, entries):
