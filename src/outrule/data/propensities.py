@@ -143,13 +143,47 @@ def _compare_counts(instances: Instances, q: Floats, kind: NDArray[Any], words: 
     off = np.abs(seen - expected) - CONTRADICTION * errors
     if (off > ROUNDING * len(q)).any():
         worst = int(np.argmax(off))
-        raise DataError(
-            f"the choices contradict the propensities: {words(worst)} observed {seen[worst]:,.0f} "
-            f"times, but the propensities imply {expected[worst]:,.0f}, give or take "
-            f"{errors[worst]:,.0f}. A propensity is the probability that this outcome is observed, "
-            "given the instance, under the policy that chose at that time: not a score, and not "
-            "the probability under a later version."
+        raise _contradiction(
+            f"{words(worst)} observed {seen[worst]:,.0f} times, but the propensities imply "
+            f"{expected[worst]:,.0f}, give or take {errors[worst]:,.0f}"
         )
+
+
+def check_marked(instances: Instances, marked: Integers, words: str, bar: float) -> None:
+    """Raise DataError where some items were observed more or less often than propensities say.
+
+    By more than ``bar`` standard errors. Where some propensities are unknown, they may be 0, so
+    that only items which are observed too often contradict the others.
+    """
+    q, u = instances.propensity, instances.upweight
+    assert q is not None
+    assert u is not None
+    known = not np.isnan(q).any()
+    observed, q, u = instances.observed[marked], q[marked], u[marked]
+    more = observed - q if known else u - 1.0
+    noise = q * (1 - q) if known else np.where(observed, u**2 * (1 - q), 0.0)
+    group = instances.instance[marked]
+    if instances.cluster is not None:
+        group = instances.cluster[group]
+    error = math.sqrt(max((np.bincount(group, more) ** 2).sum(), noise.sum()))
+    off = float(more.sum())
+    if (abs(off) if known else off) - bar * error <= ROUNDING * len(instances.prediction):
+        return
+    seen = f"{words} were observed {observed.sum():,} times, but the propensities imply "
+    if known:
+        raise _contradiction(f"{seen}{q.sum():,.0f}, give or take {error:,.0f}")
+    raise _contradiction(
+        f"{seen}fewer: weighted by 1 / propensity these are {u.sum():,.0f} items, but there are "
+        f"{len(u):,}, give or take {error:,.0f}"
+    )
+
+
+def _contradiction(words: str) -> DataError:
+    return DataError(
+        f"the choices contradict the propensities: {words}. A propensity is the probability that "
+        "this outcome is observed, given the instance, under the policy that chose at that time: "
+        "not a score, and not the probability under a later version."
+    )
 
 
 def explored_instances(n_items: float, share: float, difference: float) -> int:

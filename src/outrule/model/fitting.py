@@ -26,6 +26,7 @@ from outrule.model.model import Model, column_names, n_items
 from outrule.model.settings import OWNER, Settings, epsilon_fault
 from outrule.problems.offers import check_choices
 from outrule.rules.decisions import decide_all, distinct
+from outrule.rules.log_checks import check_chosen
 from outrule.rules.rules import Rule
 from outrule.types import Floats
 
@@ -184,6 +185,7 @@ def check_training(settings: Settings, instances: Instances, k: int | None = Non
         raise refuse_argument(settings.epsilon, "epsilon", OWNER, fault)
     for rule in settings.rules:
         rule.check_training(instances)
+    check_chosen(settings.problem, settings.rules, instances)
     _check_private(settings, instances)
 
 

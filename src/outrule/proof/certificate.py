@@ -20,6 +20,7 @@ from outrule.proof.novelty import check_new
 from outrule.proof.numbers import InMemory
 from outrule.proof.segment_verdicts import asked_segments, cut_held_out
 from outrule.proof.statement import LEAST_CONFIDENCE, Certificate as Certificate, Look
+from outrule.rules.log_checks import check_chosen
 
 if TYPE_CHECKING:
     from outrule.data.partitions import Partitions  # loads Polars, which arrays do not need
@@ -95,6 +96,7 @@ def certify(
     instances = model.instances(given, outcomes, available, sample_weight)
     instances.require_observed("certify")
     check_choices(model.problem, instances)
+    check_chosen(model.problem, model.rules, instances)
     if (words := few_choices(model.problem, instances)) is not None:
         warnings.warn(words, stacklevel=2)
     facts = check_new(model, instances)

@@ -31,6 +31,7 @@ from outrule.proof.numbers import InLog, InMemory
 from outrule.proof.segment_verdicts import cut_held_out
 from outrule.proof.statement import Certificate, Look
 from outrule.rules.decisions import RULES
+from outrule.rules.log_checks import check_chosen
 from outrule.threads import spans
 from outrule.types import Floats, Integers, Picks
 
@@ -155,6 +156,7 @@ def certify_partitions(
     logged = data.columns.propensity is not None
     found = survey(data, model.problem, sample=None if logged else 2)
     check_log(found.sample, exactly_one=model.problem.exactly_one)
+    check_chosen(model.problem, model.rules, found.sample)
     earlier: tuple[Look, ...] = ()
     if previous is not None:
         earlier = _looks_before(previous, model, found, confidence, max_weight)
