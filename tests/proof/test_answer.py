@@ -1,5 +1,6 @@
 """The answer to "Deploy?": what is said of each verdict, in whose words, and never too much."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -96,6 +97,19 @@ def test_a_one_sided_bound_above_zero_is_not_called_insignificant(certificate):
         "the one-sided lower bound, +0.001, is above zero, and the two-sided interval includes"
         in (outrule.report(found))
     )
+
+
+def test_at_least_is_never_more_than_the_estimate(certificate):
+    """Bounds by betting can be above the mean where little confidence is asked for."""
+    better = changed(certificate, "pass", 0.105, 0.162, 0.3)
+    assert Answer(better).against[2].words == "better by 0.10, by at least 0.10"
+    assert "\ngap +0.10 (at least +0.10; approximately" in str(better)
+    worse = changed(certificate, "pass", -0.05, 0.01, 0.3)
+    assert Answer(worse).against[2].words == (
+        "worse by 0.05, at worst by 0.05, which is within the margin"
+    )
+    for found in (better, worse):
+        assert not re.search(r"at least \+?0\.(16|01)", str(found) + outrule.report(found))
 
 
 def test_worth_is_per_instance_per_thousand_in_percent_and_in_total(certificate):

@@ -223,12 +223,16 @@ class Answer:
         return f"the segment '{names[0]}'{rest}"
 
     def _differ(self, mean: float, lower: float | None, write: Figures) -> str:
-        """A difference in words, with its lower bound unless that does not matter."""
+        """A difference in words, with its lower bound unless that does not matter.
+
+        At low confidence a bound can be above the estimate: the smaller one is said.
+        """
         size = write.plain(abs(mean))
         word = ("better" if mean > 0 else "worse") if size.strip("0.,") else "about equal"
         words = word if word == "about equal" else f"{word} by {size}"
         if lower is None:
             return words
+        lower = min(lower, mean)
         if lower >= 0:
             return f"{words}, by at least {write.down(lower)}"
         worst = "at worst by" if word == "worse" else "possibly worse by up to"
@@ -245,7 +249,7 @@ class Answer:
             limit = self.amount(found.margin)
             return f"{words}, by more than the margin of {limit}" if kind == "rules" else words
         if verdict == "pass":
-            return words if lower >= 0 else f"{words}, which is within the margin"
+            return words if min(lower, mean) >= 0 else f"{words}, which is within the margin"
         if found.if_declared is not None:
             return f"{words}, if no {found.unit} can weigh more than {found.heaviest:g}"
         return f"{words}: too little data"
@@ -331,7 +335,7 @@ class Answer:
         """All of it, for a terminal."""
         found, write = self.certificate, self._gap_figures
         near = found.approximate["gap"]
-        least = f"at least {write.down(found.gap_lower, '+')}"
+        least = f"at least {write.down(min(found.gap_lower, found.gap), '+')}"
         if found.if_declared is not None:
             least += f" if no {found.unit} can weigh more than {found.heaviest:g}"
         lines = [
