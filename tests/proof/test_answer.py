@@ -72,7 +72,9 @@ def test_the_words_of_a_certificate(certificate):
     )
     assert "\n  pass against plain optimiser, original predictions: about equal, possibly" in words
     assert "which is within the margin\n" in words
-    assert f"on 100 instances; closest rival: {certificate.closest_rival}" in words
+    assert (certificate.closest_rival, certificate.closest_rule) == ("second", "second")
+    assert "on 100 instances; smallest difference: first; lowest bound: second\n" in words
+    assert "against best of 2 rules (first): about equal, possibly worse by up to" in words
     assert "margin 0.1 (17 % of the best rule's value)" in words
 
 
@@ -110,6 +112,36 @@ def test_at_least_is_never_more_than_the_estimate(certificate):
     )
     for found in (better, worse):
         assert not re.search(r"at least \+?0\.(16|01)", str(found) + outrule.report(found))
+
+
+def test_a_rival_is_named_only_beside_its_own_number(certificate):
+    """The smallest difference, and the lowest bound, may be those of two rivals."""
+    found = changed(certificate, "pass", -0.004, -0.022, 0.03)
+    noisy, best = found.rules
+    noisy = replace(noisy, difference=Estimate(-0.002, -0.02, 0.03), lower=-0.022)
+    best = replace(best, lower=-0.019)
+    plain = replace(found.rivals[0], difference=Estimate(0.001, -0.03, 0.03), lower=-0.028)
+    isotonic = replace(found.rivals[1], difference=Estimate(0.01, -0.01, 0.03), lower=-0.02)
+    found = replace(
+        found,
+        rules=(noisy, best),
+        rivals=(plain, isotonic),
+        gap_lower=-0.028,
+        closest_rule=noisy.name,
+        closest_rival="the plain optimiser on the original predictions",
+    )
+    line, *_ = Answer(found, {best.name: "by x", noisy.name: "only big x"}).against
+    assert line.rival == "best of 2 rules (by x)"
+    assert line.words == (
+        "worse by 0.004, at worst by 0.022 (lowest bound: only big x), which is within the margin"
+    )
+    assert (
+        f"on 100 instances; smallest difference: {best.name}; lowest bound: the plain optimiser on "
+        "the original predictions\n"
+    ) in str(found)
+    same = replace(found, closest_rule=best.name, closest_rival=best.name)
+    assert "lowest bound" not in str(same)
+    assert f"on 100 instances; closest rival: {best.name}\n" in str(same)
 
 
 def test_worth_is_per_instance_per_thousand_in_percent_and_in_total(certificate):
