@@ -160,6 +160,19 @@ def test_worth_is_per_instance_per_thousand_in_percent_and_in_total(certificate)
     ]
 
 
+def test_what_is_rounded_to_zero_has_no_sign(certificate):
+    """It would be +0.000 beside -0.1 %."""
+    found = changed(certificate, "pass", -0.0004, -0.03, 0.03, plain=Estimate(0.65, 0.6, 0.7))
+    figures = [line.figure for line in Answer(found).worth]
+    assert figures == ["0.000", "0", "-0.1 %", "0.0"]
+    assert "+0.000 per" not in str(found)
+
+
+def test_a_margin_of_more_than_all_value_is_written_out(certificate):
+    found = changed(certificate, "pass", margin=0.9, best_rule=Estimate(0.603, 0.5, 0.7))
+    assert Answer(found).margin == "margin 0.9 (150 % of the best rule's value)"
+
+
 def test_an_instance_is_called_what_an_observation_is_unless_those_are_clusters(certificate):
     assert Answer(replace(certificate, unit="trip")).worth[1].per == "per 1,000 trips"
     clusters = replace(certificate, unit="day", n_observations=10)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from outrule.proof.advice import OURS, RIVALS, Advice, about
-from outrule.words import Figures, count, listed, plural
+from outrule.words import Figures, count, listed, percent, plural
 
 if TYPE_CHECKING:
     from outrule.proof.statement import Certificate, RivalResult, SegmentResult
@@ -149,7 +149,7 @@ class Answer:
         words = (
             f"outcomes of chosen items only, worth about {found.effective_n:,.0f} "
             f"{plural(found.unit)} (effective sample size); the heaviest has "
-            f"{100 * found.largest_weight:.2g} % of the weight"
+            f"{percent(found.largest_weight)} of the weight"
         )
         if found.propensity_estimated:
             words += "; all of this holds only if the propensities are right"
@@ -307,9 +307,13 @@ class Answer:
         return "not significant:"
 
     def _scaled(self, times: float) -> str:
-        """The improvement times a number, with the digits that its interval supports."""
+        """The improvement times a number, with the digits that its interval supports.
+
+        Zero has no sign: one that is rounded to it could contradict that of another multiple.
+        """
         write = Figures.for_width(times * self._width, self.minus)
-        return write.signed(times * self.certificate.improvement.mean)
+        figure = write.signed(times * self.certificate.improvement.mean)
+        return figure if figure.strip("+0.") else figure.removeprefix("+")
 
     @property
     def worth_sentence(self) -> str:
@@ -323,7 +327,7 @@ class Answer:
     def margin(self) -> str:
         """The margin, and what share of the best rule's value it is."""
         share = self.certificate.margin_share
-        part = "" if share is None else f" ({100 * share:.2g} % of the best rule's value)"
+        part = "" if share is None else f" ({percent(share)} of the best rule's value)"
         return f"margin {self.amount(self.certificate.margin)}{part}"
 
     @property
