@@ -358,7 +358,45 @@ def test_clusters_are_what_is_counted(tmp_path):
     found = examined(tmp_path, frame, SPEC.replace("[data]", '[data]\ncluster = "day"'))
     assert (found["provable"]["observations"], found["provable"]["unit"]) == (20, "cluster")
     assert "clusters" not in topics(found)
-    assert any("no cluster weighs more than" in row["what"] for row in found["findings"])
+    (proof,) = [row for row in found["findings"] if "held out, they" in row["what"]]
+    assert proof["what"].startswith("if 20 days like these are held out")
+    assert proof["what"].endswith(
+        ". This assumes that the calibrated decisions differ from those of the closest rival as "
+        "much as rule 'the closest driver' differs from plain, and that no day is larger than the "
+        "largest here"
+    )
+    assert proof["remedy"] == "To halve the margin, collect up to four times as many days."
+    few = frame.with_columns(day=pl.col("trip") % 10)
+    found = examined(tmp_path, few, SPEC.replace("[data]", '[data]\ncluster = "day"'))
+    assert any("but half of them cannot prove any." in row["what"] for row in found["findings"])
+
+
+def test_a_margin_as_wide_as_the_range_proves_nothing(tmp_path):
+    frame = trips(1, 600).with_columns(day=pl.col("trip") % 3)
+    found = examined(tmp_path, frame, SPEC.replace("[data]", '[data]\ncluster = "day"'))
+    assert found["provable"]["margin"] == 1
+    (proof,) = [row for row in found["findings"] if row["topic"] == "proof"]
+    assert (proof["severity"], proof["what"], proof["remedy"]) == (
+        "warning",
+        "3 days like these cannot prove any margin: it would be no smaller than the whole range of "
+        "a decision's value, 1",
+        "The certificate would be inconclusive: collect more days.",
+    )
+
+
+def test_a_log_never_proves_a_margin_beyond_the_range(tmp_path):
+    """Its estimates can be far outside the range of the outcomes."""
+    frame = trips(1, 200).with_columns(
+        completed=pl.when(pl.int_range(pl.len()) % 50 == 0).then("completed")
+    )
+    found = examined(tmp_path, frame, SPEC.replace("[data]", "[data]\npropensity = 0.02"))
+    assert found["provable"]["margin"] > 1
+    words = [row["what"] for row in found["findings"]]
+    assert any("200 instances like these cannot prove any margin" in said for said in words)
+    assert not any("that can be proven" in said or "epsilon =" in said for said in words)
+    (price,) = [said for said in words if said.startswith("with all of their outcomes")]
+    assert "or less" in price
+    assert "instead of" not in price
 
 
 def test_the_doctor_refuses_bad_files(folder, tmp_path):  # noqa: F811

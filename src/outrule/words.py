@@ -40,6 +40,18 @@ def round_up(number: float) -> float:
     return float(f"{math.ceil(number / unit - 1e-9) * unit:.2g}")
 
 
+def percent(share: float) -> str:
+    """A share with two significant digits, and never as 1.5e+02 %.
+
+    >>> percent(1.4912), percent(0.0588), percent(12)
+    ('150 %', '5.9 %', '1,200 %')
+    """
+    rounded = float(f"{100 * share:.2g}")
+    whole, _, rest = f"{rounded:,.{MOST_DECIMALS}f}".partition(".")
+    rest = rest.rstrip("0")
+    return f"{whole}.{rest} %" if rest else f"{whole} %"
+
+
 @dataclass(frozen=True)
 class Figures:
     """Writes numbers with so many decimals; ``minus`` is the sign of negative ones."""

@@ -8,7 +8,7 @@ import pytest
 
 import outrule
 from outrule import DataError, Instances
-from outrule.data.propensities import check_log, explored_instances
+from outrule.data.propensities import check_log, explored_instances, no_outcome
 
 N, M = 400, 4
 NAMES = {"instance": "visit", "prediction": "score", "outcome": "bought", "item": "banner"}
@@ -130,6 +130,28 @@ def test_propensities_that_do_not_sum_to_one_are_refused():
     data = Instances.from_arrays(prediction, outcome, propensity=np.repeat(chosen, M, axis=1))
     with refused("Exactly one item was chosen in every instance, so they must sum to one"):
         outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(0)]).fit(data)
+
+
+def test_zeros_for_what_was_not_chosen_should_be_null_if_they_are_not_known():
+    prediction, outcome, odds = draw()
+    zeros = np.where(np.isnan(outcome), 0, odds)
+    data = Instances.from_arrays(prediction, outcome, propensity=zeros)
+    with pytest.raises(DataError) as caught:
+        check_log(data, exactly_one=True)
+    assert str(caught.value).endswith(
+        "so they must sum to one: give the probability of every item on offer. Those of the items "
+        "that were not chosen are 0 here, which says that they could never have been: leave them "
+        "null if you do not know them."
+    )
+    assert "in all its rows" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("n", "drops"), [(1, True), (49, True), (50, False), (80, False)])
+def test_an_instance_is_dropped_only_where_few_outcomes_are_null(n, drops):
+    words = no_outcome(n, 100, "rows")
+    assert "choose at random in a small share of the instances: see docs/logs.md" in words
+    assert "decide --explore" not in words  # that needs a model
+    assert words.endswith(" Otherwise drop the instance.") == drops
 
 
 def test_choices_that_contradict_the_propensities_are_refused():

@@ -152,6 +152,7 @@ def test_a_csv_of_a_header_alone_has_no_rows(tmp_path):
         ("a,b\n1,2\n\n3,4\n", "line 3: no fields, but"),
         ("a,b\n1,2\n3,4,5\n", "line 3: 3 fields, but the header has 2"),
         ('a,b\n1,"x\ny"\n3,4,5\n', "line 4: 3 fields"),
+        ("a;b\n1;2,5\n", "the only column is 'a;b'. Is the table separated by semicolons?"),
         ("a,b,a\n1,2,3\n", "has two columns 'a': rename or drop one"),
         (b"a,b\n1,x\n2,caf\xe9\n", "is not UTF-8 in line 3: save it as UTF-8"),
         (b"caf\xe9,b\n1,x\n", "is not UTF-8 in line 1"),

@@ -508,6 +508,20 @@ def test_one_column_that_is_missing_is_named_in_one_line(write):
     )
 
 
+def test_a_table_with_semicolons_is_recognised_in_one_line(write):
+    path, table = write(), pl.DataFrame({"batch;rider;score": ["1;2;0.5"]})
+    hint = (
+        "the only column is 'batch;rider;score'. Is the table separated by semicolons? Save it "
+        "with commas between fields and points in numbers."
+    )
+    with pytest.raises(DataError) as error:
+        read_spec(path).instances(table)
+    assert str(error.value) == f"the table has none of the columns of {path}: {hint}"
+    with pytest.raises(DataError) as error:
+        outrule.Instances.from_table(table, instance="batch", prediction="score")
+    assert str(error.value) == f"the instance column 'batch' is missing: {hint}"
+
+
 def test_instances_that_came_another_way_are_checked_too(write):
     spec = read_spec(write())
     frame = trips().drop("rank", "driver").with_columns(pair=pl.int_range(pl.len()))

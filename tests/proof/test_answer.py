@@ -1,5 +1,6 @@
 """The answer to "Deploy?": what is said of each verdict, in whose words, and never too much."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -71,7 +72,9 @@ def test_the_words_of_a_certificate(certificate):
     )
     assert "\n  pass against plain optimiser, original predictions: about equal, possibly" in words
     assert "which is within the margin\n" in words
-    assert f"on 100 instances; closest rival: {certificate.closest_rival}" in words
+    assert (certificate.closest_rival, certificate.closest_rule) == ("second", "second")
+    assert "on 100 instances; smallest difference: first; lowest bound: second\n" in words
+    assert "against best of 2 rules (first): about equal, possibly worse by up to" in words
     assert "margin 0.1 (17 % of the best rule's value)" in words
 
 
@@ -98,6 +101,49 @@ def test_a_one_sided_bound_above_zero_is_not_called_insignificant(certificate):
     )
 
 
+def test_at_least_is_never_more_than_the_estimate(certificate):
+    """Bounds by betting can be above the mean where little confidence is asked for."""
+    better = changed(certificate, "pass", 0.105, 0.162, 0.3)
+    assert Answer(better).against[2].words == "better by 0.10, by at least 0.10"
+    assert "\ngap +0.10 (at least +0.10; approximately" in str(better)
+    worse = changed(certificate, "pass", -0.05, 0.01, 0.3)
+    assert Answer(worse).against[2].words == (
+        "worse by 0.05, at worst by 0.05, which is within the margin"
+    )
+    for found in (better, worse):
+        assert not re.search(r"at least \+?0\.(16|01)", str(found) + outrule.report(found))
+
+
+def test_a_rival_is_named_only_beside_its_own_number(certificate):
+    """The smallest difference, and the lowest bound, may be those of two rivals."""
+    found = changed(certificate, "pass", -0.004, -0.022, 0.03)
+    noisy, best = found.rules
+    noisy = replace(noisy, difference=Estimate(-0.002, -0.02, 0.03), lower=-0.022)
+    best = replace(best, lower=-0.019)
+    plain = replace(found.rivals[0], difference=Estimate(0.001, -0.03, 0.03), lower=-0.028)
+    isotonic = replace(found.rivals[1], difference=Estimate(0.01, -0.01, 0.03), lower=-0.02)
+    found = replace(
+        found,
+        rules=(noisy, best),
+        rivals=(plain, isotonic),
+        gap_lower=-0.028,
+        closest_rule=noisy.name,
+        closest_rival="the plain optimiser on the original predictions",
+    )
+    line, *_ = Answer(found, {best.name: "by x", noisy.name: "only big x"}).against
+    assert line.rival == "best of 2 rules (by x)"
+    assert line.words == (
+        "worse by 0.004, at worst by 0.022 (lowest bound: only big x), which is within the margin"
+    )
+    assert (
+        f"on 100 instances; smallest difference: {best.name}; lowest bound: the plain optimiser on "
+        "the original predictions\n"
+    ) in str(found)
+    same = replace(found, closest_rule=best.name, closest_rival=best.name)
+    assert "lowest bound" not in str(same)
+    assert f"on 100 instances; closest rival: {best.name}\n" in str(same)
+
+
 def test_worth_is_per_instance_per_thousand_in_percent_and_in_total(certificate):
     found = changed(certificate, "pass", value=EUROS, plain=Estimate(0.4, 0.3, 0.5))
     assert [f"{line.figure} {line.per}" for line in Answer(found).worth] == [
@@ -112,6 +158,19 @@ def test_worth_is_per_instance_per_thousand_in_percent_and_in_total(certificate)
         "per 1,000 instances",
         "over the 100 held-out instances",
     ]
+
+
+def test_what_is_rounded_to_zero_has_no_sign(certificate):
+    """It would be +0.000 beside -0.1 %."""
+    found = changed(certificate, "pass", -0.0004, -0.03, 0.03, plain=Estimate(0.65, 0.6, 0.7))
+    figures = [line.figure for line in Answer(found).worth]
+    assert figures == ["0.000", "0", "-0.1 %", "0.0"]
+    assert "+0.000 per" not in str(found)
+
+
+def test_a_margin_of_more_than_all_value_is_written_out(certificate):
+    found = changed(certificate, "pass", margin=0.9, best_rule=Estimate(0.603, 0.5, 0.7))
+    assert Answer(found).margin == "margin 0.9 (150 % of the best rule's value)"
 
 
 def test_an_instance_is_called_what_an_observation_is_unless_those_are_clusters(certificate):

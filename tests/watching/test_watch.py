@@ -57,6 +57,24 @@ def test_a_model_that_stays_good_is_undecided_first_and_kept_then(calibrator):
     assert (found[-1].n, found[-1].n_batches, found[-1].since) == (8_000, 20, None)
 
 
+def test_what_is_lost_is_said_first_and_what_evidence_means(calibrator):
+    _, (*_, status) = watched(calibrator, [0.05] * 20)
+    rivals, predicted = status.parts
+    lost = dataclasses.replace(
+        predicted, status="lost", since="5", alarm="7", name="worth less than predicted"
+    )
+    words = str(dataclasses.replace(status, status="lost", parts=(rivals, lost), evidence=82.31))
+    assert words.startswith(
+        "lost: Decisions have been worth less than predicted, by more than 0.05, since 5 (alarm in "
+        "batch 7). Decisions are at least as good as every rival's, minus at most 0.05.\n"
+    )
+    assert words.endswith(
+        "\nevidence 82.3 that something has changed, alarm at 14,600: it stays low while nothing "
+        "is wrong and grows quickly once something is; on average at most one false alarm in 7,300 "
+        "batches"
+    )
+
+
 def test_a_rival_that_becomes_better_is_named_with_the_day_since_when(calibrator):
     watch, found = watched(calibrator, [0.05] * 20 + [-0.15] * 8)
     words = [status.status for status in found]

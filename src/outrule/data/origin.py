@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,8 +81,20 @@ def fault(
     return DataError(f"{say(first)} at {place(origin, offsets, first)}{rest}", faults)
 
 
+def semicolons(known: Sequence[str]) -> str | None:
+    """What to say where a table seems to be one column because of its separator."""
+    if len(known) != 1 or ";" not in known[0]:
+        return None
+    return (
+        f"the only column is {known[0]!r}. Is the table separated by semicolons? Save it with "
+        "commas between fields and points in numbers."
+    )
+
+
 def missing(name: str, known: list[str]) -> DataError:
     """The error for a column that is not there."""
+    if (hint := semicolons(known)) is not None:
+        return DataError(f"column {name!r} is missing: {hint}")
     words = ", ".join(repr(column) for column in known) or "none"
     return DataError(f"column {name!r} is missing. The columns are: {words}.")
 

@@ -25,14 +25,15 @@ EXAMPLE_SHARE, EXAMPLE_DIFFERENCE = 0.1, 0.05
 
 def no_outcome(n: int, n_all: int, noun: str) -> str:
     """What follows the place of an outcome that is not known, where no propensity is given."""
-    return (
+    words = (
         f", and in {n:,} of {n_all:,} {noun}. Does the log know only the outcome of what was "
         "chosen? Then do not drop the rest, because without it there is nothing left to choose "
         "from, and do not fill it in, because what you make up is what would be proven. "
         "Either give the outcome of every item; or give the probability with which each was "
-        "observed (propensity); or, if choices were never random, explore first (explore of the "
-        "calibrator, outrule decide --explore). See docs/logs.md. Otherwise drop the instance."
+        "observed (propensity); or, if choices were never random, let your present system choose "
+        "at random in a small share of the instances: see docs/logs.md, 'Without a model'."
     )
+    return f"{words} Otherwise drop the instance." if 2 * n < n_all else words
 
 
 def check_observed(observed: Booleans, outcome: Floats, origin: Origin, offsets: Integers) -> None:
@@ -95,12 +96,20 @@ def check_log(instances: Instances, *, exactly_one: bool) -> None:
 def _check_sums(instances: Instances, q: Floats) -> None:
     totals = np.add.reduceat(q, instances.offsets[:-1])
     bad = np.flatnonzero(np.abs(totals - 1) > ROUNDING)
-    if len(bad):
-        raise DataError(
-            f"propensities sum to {totals[bad[0]]:g} at {instances.where(int(bad[0]))}. Exactly "
-            "one item was chosen in every instance, so they must sum to one: give the "
-            "probability of every item on offer, and not that of the chosen one in all its rows."
+    if not len(bad):
+        return
+    first = int(bad[0])
+    rest = "probability of every item on offer, and not that of the chosen one in all its rows."
+    if not q[(instances.instance == first) & ~instances.observed].any():
+        rest = (
+            "probability of every item on offer. Those of the items that were not chosen are 0 "
+            "here, which says that they could never have been: leave them null if you do not "
+            "know them."
         )
+    raise DataError(
+        f"propensities sum to {totals[first]:g} at {instances.where(first)}. Exactly one item was "
+        f"chosen in every instance, so they must sum to one: give the {rest}"
+    )
 
 
 def _check_frequencies(instances: Instances, q: Floats) -> None:

@@ -22,6 +22,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from outrule.data.addresses import Address, Place
+from outrule.data.origin import semicolons
 from outrule.data.silence import quiet_panics
 from outrule.data.table_sizes import FAULTS, arrow_bytes, check_memory, read_stream
 from outrule.errors import DataError
@@ -401,14 +402,16 @@ def _check_encoding(data: bytes, name: str) -> None:
 
 def _check_rows(data: bytes, separator: str, name: str) -> None:
     """Find the first row with another number of fields than the header; slow, so only in doubt."""
-    expected = 0
+    header: list[str] = []
     with suppress(csv.Error):  # where Python cannot read it either, the error of Polars is reported
         for row, line in _rows(data, separator):
-            expected = expected or len(row)
-            if len(row) != expected:
+            header = header or row
+            if len(row) != len(header):
+                if (hint := semicolons(header)) is not None:
+                    raise DataError(f"{name} is not a table: {hint}")
                 raise DataError(
                     f"{name}, line {line}: {count(len(row), 'field')}, but the header has "
-                    f"{expected}. Look for a missing or an unquoted separator."
+                    f"{len(header)}. Look for a missing or an unquoted separator."
                 )
 
 

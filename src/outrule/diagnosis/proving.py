@@ -13,6 +13,7 @@ from outrule.diagnosis.findings import Finding, Severity, note, warning
 from outrule.model.fitting import first_batch
 from outrule.proof.advice import LEAST_EFFECTIVE
 from outrule.proof.confidence import Bets, Range, observations_needed
+from outrule.proof.evaluation import unit_of
 from outrule.proof.logged import Log
 from outrule.words import count, listed, plural, round_up
 
@@ -65,8 +66,8 @@ def examine_proof(
     )
     if log is not None and decided.instances.cluster is None:
         full = provable_margin(_all_known(decided, noisiest), n)
-        findings += _price_of_a_log(found, full)
-    return found, [*findings, *_judged(found, epsilon, decided.observations.declared)]
+        findings += _price_of_a_log(decided, found, full)
+    return found, [*findings, *_judged(decided, found, epsilon)]
 
 
 def _bets(decided: RuleDecisions, log: Log | None, rule: int) -> Bets:
@@ -116,42 +117,80 @@ def provable_margin(bets: Bets, n: int, delta: float = DELTA) -> float:
     return high
 
 
-def _price_of_a_log(found: Provable, full: float) -> Iterator[Finding]:
-    if full < found.margin:
+def _says_nothing(decided: RuleDecisions, margin: float) -> bool:
+    """Whether no two decisions can be further apart than such a margin."""
+    return margin >= _width(decided) * (1 - 1e-9)
+
+
+def _price_of_a_log(decided: RuleDecisions, found: Provable, full: float) -> Iterator[Finding]:
+    if full < found.margin and not _says_nothing(decided, full):
+        instead = f" instead of {round_up(found.margin):g}"
         yield note(
             "support",
-            f"with all of their outcomes, {count(found.observations, found.unit)} like these could "
-            f"prove a margin of {round_up(full):g} or less instead of {round_up(found.margin):g}",
+            f"with all of their outcomes, {count(found.observations, _unit(decided))} like these "
+            f"could prove a margin of {round_up(full):g} or less"
+            f"{'' if _says_nothing(decided, found.margin) else instead}",
             "Random choices bring a log closer to that: see docs/logs.md.",
         )
 
 
-def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[Finding]:
-    margin, half = round_up(found.margin), round_up(found.margin_of_half)
-    words = (
-        f"if {count(found.observations, found.unit)} like these are held out, they can prove a "
-        f"margin of about {margin:g} with 95 % confidence, and half of them {half:g}, against "
-        f"a rival that differs from the result as much as rule {found.rule!r} from plain"
-    )
-    if not declared:
-        words += f", where no {found.unit} weighs more than the largest here"
-    remedy = f"Half of that margin takes up to four times as many {plural(found.unit)}."
-    yield note("proof", words, remedy)
-    if epsilon is not None and epsilon < found.margin:
-        yield warning(
-            "proof",
-            f"epsilon = {epsilon:g} is less than {margin:g}, the margin that as many held-out "
-            f"{plural(found.unit)} can prove",
-            "The certificate will probably be inconclusive: hold out more, or accept a larger "
-            "epsilon.",
-        )
+def _judged(decided: RuleDecisions, found: Provable, epsilon: float | None) -> Iterator[Finding]:
+    if _says_nothing(decided, found.margin):
+        yield _proves_nothing(decided, found)
+    else:
+        yield _proves(decided, found)
+        yield from _too_large(decided, found, epsilon)
     if found.stake <= 0:
         yield note(
             "proof",
             "no rule is better than the plain optimiser here",
             "There is nothing to catch up with; calibration may still improve on plain.",
         )
-    elif found.stake < found.margin:
+
+
+def _proves_nothing(decided: RuleDecisions, found: Provable) -> Finding:
+    more = f"collect more {plural(_unit(decided))}"
+    if decided.instances.propensity is not None:
+        more += ", with more random choices (see docs/logs.md)"
+    return warning(
+        "proof",
+        f"{count(found.observations, _unit(decided))} like these cannot prove any margin: it would "
+        f"be no smaller than the whole range of a decision's value, {_width(decided):g}",
+        f"The certificate would be inconclusive: {more}.",
+    )
+
+
+def _proves(decided: RuleDecisions, found: Provable) -> Finding:
+    unit, half = _unit(decided), f"and half of them {round_up(found.margin_of_half):g}"
+    if _says_nothing(decided, found.margin_of_half):
+        half = "but half of them cannot prove any"
+    words = (
+        f"if {count(found.observations, unit)} like these are held out, they can prove a "
+        f"margin of about {round_up(found.margin):g} with 95 % confidence, {half}. "
+        "This assumes that the calibrated decisions differ from those of the closest rival as "
+        f"much as rule {found.rule!r} differs from plain"
+    )
+    if not decided.observations.declared:
+        heavy = "is larger than the largest"
+        if decided.instances.weight is not None:
+            heavy = "weighs more than the heaviest"
+        words += f", and that no {unit} {heavy} here"
+    remedy = f"To halve the margin, collect up to four times as many {plural(unit)}."
+    return note("proof", words, remedy)
+
+
+def _too_large(decided: RuleDecisions, found: Provable, epsilon: float | None) -> Iterator[Finding]:
+    """Where the margin is more than what is asked for, or at stake."""
+    margin = round_up(found.margin)
+    if epsilon is not None and epsilon < found.margin:
+        yield warning(
+            "proof",
+            f"epsilon = {epsilon:g} is less than {margin:g}, the margin that as many held-out "
+            f"{plural(_unit(decided))} can prove",
+            "The certificate will probably be inconclusive: hold out more, or accept a larger "
+            "epsilon.",
+        )
+    if 0 < found.stake < found.margin:
         yield warning(
             "proof",
             f"the best rule here ({found.best_rule!r}) and plain differ by {found.stake:.2g}, less "
@@ -159,6 +198,11 @@ def _judged(found: Provable, epsilon: float | None, declared: bool) -> Iterator[
             "With so little at stake a pass would mean little: collect more data, or leave the "
             "rules as they are.",
         )
+
+
+def _unit(decided: RuleDecisions) -> str:
+    """What a certificate would call an observation."""
+    return unit_of(decided.settings.value, decided.instances)
 
 
 def _open_log(decided: RuleDecisions) -> Log | None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from outrule.data.instances import Instances
-from outrule.data.origin import ColumnNames
+from outrule.data.origin import ColumnNames, semicolons
 from outrule.data.partitions import Partitions
 from outrule.data.table_files import parquet_schema
 from outrule.errors import DataError
@@ -151,6 +151,9 @@ class Spec:
                 words = column_faults(read(text), visible, self.columns.outcome)
                 faults += [f"{self._place(number, rule)}: {word}" for word in words]
         if faults:
+            hint = semicolons(known)
+            if hint is not None and all(name not in known for _, name, _ in wanted):
+                raise DataError(f"the table has none of the columns of {self.path}: {hint}")
             columns = ", ".join(repr(name) for name in known)
             gap = "\n" if len(faults) > 1 else " "
             raise DataError("\n".join(faults) + f"{gap}The columns are: {columns}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from outrule.words import count, listed, plural, round_up
+from outrule.words import count, listed, percent, plural, round_up
 
 if TYPE_CHECKING:  # it imports this module
     from outrule.proof.answer import Answer
@@ -49,7 +49,7 @@ class Advice:
             return None
         size, value = self.answer.amount(-found.gap, 2), found.calibrated.mean - found.gap
         if value > 0:
-            size += f" ({-100 * found.gap / value:.2g} % of its value)"
+            size += f" ({percent(-found.gap / value)} of its value)"
         return (
             f"The rule {self.answer.name(rule)!r} is better by about {size}, and the pass only "
             "says that it is not better by more than the margin."

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from outrule.proof.advice import OURS, RIVALS, Advice, about
-from outrule.words import Figures, count, listed, plural
+from outrule.words import Figures, count, listed, percent, plural
 
 if TYPE_CHECKING:
     from outrule.proof.statement import Certificate, RivalResult, SegmentResult
@@ -149,7 +149,7 @@ class Answer:
         words = (
             f"outcomes of chosen items only, worth about {found.effective_n:,.0f} "
             f"{plural(found.unit)} (effective sample size); the heaviest has "
-            f"{100 * found.largest_weight:.2g} % of the weight"
+            f"{percent(found.largest_weight)} of the weight"
         )
         if found.propensity_estimated:
             words += "; all of this holds only if the propensities are right"
@@ -164,13 +164,9 @@ class Answer:
         """One line for the best rule, plain and isotonic each."""
         found = self.certificate
         rules = "the rule" if len(found.rules) == 1 else f"best of {len(found.rules):,} rules"
-        lines = [
-            Line(
-                f"{rules} ({self.name(found.closest_rule)})",
-                found.verdicts["rules"],
-                self._compare("rules", *found.rules),
-            )
-        ]
+        best, _ = self.closest_rule
+        words = self._compare("rules", *found.rules)
+        lines = [Line(f"{rules} ({best})", found.verdicts["rules"], words)]
         for rival in found.rivals:
             words = self._compare(rival.name, rival)
             lines.append(Line(LABELS[rival.name], found.verdicts[rival.name], words))
@@ -180,6 +176,29 @@ class Answer:
             n = count(len(found.segments), "segment")
             lines.append(Line(f"all rivals in {n}, worst {worst.rival}", verdict, worst.words))
         return lines
+
+    @property
+    def closest_rule(self) -> tuple[str, str | None]:
+        """The rule that is best by the estimates; and that with the lowest bound, if another."""
+        rules = [(rule.name, rule) for rule in self.certificate.rules]
+        return self._closest(rules, self.certificate.closest_rule)
+
+    @property
+    def closest_rival(self) -> tuple[str, str | None]:
+        """The same of all rivals."""
+        found = self.certificate
+        every = [(rule.name, rule) for rule in found.rules]
+        every += [(RIVALS[rival.name], rival) for rival in found.rivals]
+        return self._closest(every, found.closest_rival)
+
+    def _closest(
+        self, rivals: list[tuple[str, RivalResult]], lowest: str
+    ) -> tuple[str, str | None]:
+        least = min(rival.difference.mean for _, rival in rivals)
+        best = [name for name, rival in rivals if rival.difference.mean == least]
+        if lowest in best:
+            return self.name(lowest), None
+        return self.name(best[0]), self.name(lowest)
 
     @property
     def by_segment(self) -> list[Line]:
@@ -192,8 +211,8 @@ class Answer:
     def _inside(self, segment: SegmentResult) -> str:
         """What is known of one segment."""
         unit, rival = self.certificate.unit, self.name(segment.best_rival)
-        differ = self._differ(segment.gap, segment.gap_lower, self.figures)
-        words = f"{differ}, compared with {rival}"
+        differ, bound = self._differ(segment.gap, segment.gap_lower, self.figures)
+        words = f"{differ} compared with {rival}, {bound} compared with any rival"
         n = count(segment.n_observations, unit)
         more = "" if segment.more is None else f"; {about(segment.more, unit)} would decide it"
         return f"{words} ({n}{more})"
@@ -222,17 +241,18 @@ class Answer:
         rest = f" and {len(names) - 1} more" if len(names) > 1 else ""
         return f"the segment '{names[0]}'{rest}"
 
-    def _differ(self, mean: float, lower: float | None, write: Figures) -> str:
-        """A difference in words, with its lower bound unless that does not matter."""
-        size = write.plain(abs(mean))
+    def _differ(self, mean: float, lower: float, write: Figures) -> tuple[str, str]:
+        """A difference in words, and its lower bound.
+
+        At low confidence a bound can be above the estimate: the smaller one is said.
+        """
+        size, lower = write.plain(abs(mean)), min(lower, mean)
         word = ("better" if mean > 0 else "worse") if size.strip("0.,") else "about equal"
         words = word if word == "about equal" else f"{word} by {size}"
-        if lower is None:
-            return words
         if lower >= 0:
-            return f"{words}, by at least {write.down(lower)}"
+            return words, f"by at least {write.down(lower)}"
         worst = "at worst by" if word == "worse" else "possibly worse by up to"
-        return f"{words}, {worst} {write.down(lower).removeprefix(self.minus)}"
+        return words, f"{worst} {write.down(lower).removeprefix(self.minus)}"
 
     def _compare(self, kind: str, *rivals: RivalResult) -> str:
         found = self.certificate
@@ -240,12 +260,15 @@ class Answer:
         lower = min(rival.lower for rival in rivals)
         verdict = found.verdicts[kind]
         write = self._gap_figures if kind == "rules" else self.figures
-        words = self._differ(mean, None if verdict == "fail" else lower, write)
+        words, bound = self._differ(mean, lower, write)
         if verdict == "fail":
             limit = self.amount(found.margin)
             return f"{words}, by more than the margin of {limit}" if kind == "rules" else words
+        words = f"{words}, {bound}"
+        if kind == "rules" and (other := self.closest_rule[1]) is not None:
+            words += f" (lowest bound: {other})"
         if verdict == "pass":
-            return words if lower >= 0 else f"{words}, which is within the margin"
+            return words if min(lower, mean) >= 0 else f"{words}, which is within the margin"
         if found.if_declared is not None:
             return f"{words}, if no {found.unit} can weigh more than {found.heaviest:g}"
         return f"{words}: too little data"
@@ -284,9 +307,13 @@ class Answer:
         return "not significant:"
 
     def _scaled(self, times: float) -> str:
-        """The improvement times a number, with the digits that its interval supports."""
+        """The improvement times a number, with the digits that its interval supports.
+
+        Zero has no sign: one that is rounded to it could contradict that of another multiple.
+        """
         write = Figures.for_width(times * self._width, self.minus)
-        return write.signed(times * self.certificate.improvement.mean)
+        figure = write.signed(times * self.certificate.improvement.mean)
+        return figure if figure.strip("+0.") else figure.removeprefix("+")
 
     @property
     def worth_sentence(self) -> str:
@@ -300,7 +327,7 @@ class Answer:
     def margin(self) -> str:
         """The margin, and what share of the best rule's value it is."""
         share = self.certificate.margin_share
-        part = "" if share is None else f" ({100 * share:.2g} % of the best rule's value)"
+        part = "" if share is None else f" ({percent(share)} of the best rule's value)"
         return f"margin {self.amount(self.certificate.margin)}{part}"
 
     @property
@@ -331,9 +358,13 @@ class Answer:
         """All of it, for a terminal."""
         found, write = self.certificate, self._gap_figures
         near = found.approximate["gap"]
-        least = f"at least {write.down(found.gap_lower, '+')}"
+        least = f"at least {write.down(min(found.gap_lower, found.gap), '+')}"
         if found.if_declared is not None:
             least += f" if no {found.unit} can weigh more than {found.heaviest:g}"
+        best, other = self.closest_rival
+        closest = f"closest rival: {best}"
+        if other is not None:
+            closest = f"smallest difference: {best}; lowest bound: {other}"
         lines = [
             self.question,
             f"{found.verdict}: {self.sentence[0].lower()}{self.sentence[1:]}",
@@ -343,8 +374,7 @@ class Answer:
             self.worth_sentence,
             f"gap {write.signed(found.gap)} ({least}; approximately "
             f"{write.interval(near._asdict(), '+')}) on "
-            f"{count(found.n_observations, found.unit)}{self._added}; closest rival: "
-            f"{self.name(found.closest_rival)}",
+            f"{count(found.n_observations, found.unit)}{self._added}; {closest}",
             self.margin,
             *([self.feedback] if self.feedback else []),
             *([self.warning] if self.warning else []),

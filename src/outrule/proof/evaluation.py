@@ -12,6 +12,7 @@ from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names
+from outrule.model.value import Value
 from outrule.proof.advice import RIVALS
 from outrule.proof.confidence import Estimate, Estimates, Observations, Range, student
 from outrule.proof.judging import Judge, Versus
@@ -148,7 +149,7 @@ class Evaluation:
     def certificate(self, facts: Facts | None) -> Certificate:
         """All that is stated; ``facts`` are what is known of the instances' novelty."""
         model, observations = self.model, self.observations
-        unit = unit_of(model, self.instances)
+        unit = unit_of(model.settings.value, self.instances)
         groups = find_groups(self.instances, self.ours - self.total("outcome", self.plain))
         table, violations, best = self.judge_all()
         every, *inside = ([rows[i] for rows in table] for i in range(1 + len(self.segments)))
@@ -255,10 +256,10 @@ class Evaluation:
         }
 
 
-def unit_of(model: Model, instances: Instances) -> str:
+def unit_of(value: Value, instances: Instances) -> str:
     """What to call one observation: the name of the cluster column where it is a plain word."""
-    if model.settings.value.observation:
-        return model.settings.value.observation
+    if value.observation:
+        return value.observation
     if instances.cluster is None:
         return "instance"
     names = column_names(instances)

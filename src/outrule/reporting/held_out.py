@@ -166,7 +166,8 @@ def _closest(rows: Sequence[Facts], write: Figures) -> str:
     more = f"{size} {'more' if near['mean'] > 0 else 'less'}" if size.strip("0.") else "the same"
     words = (
         f"The closest rival, by its lower bound, is “{name}”: the calibrated optimiser is worth "
-        f"{more}; the difference is at least {write.down(rival['lower'], '+')}."
+        f"{more}; the difference is at least "
+        f"{write.down(min(rival['lower'], near['mean']), '+')}."
     )
     others = {"fail": "that are better", "inconclusive": "with too little data"}
     for word, kind in others.items():

@@ -77,7 +77,8 @@ class WatchStatus:
         if not self.parts:
             return "No batch has been counted since the watch began or an alarm was acknowledged."
         words = ["There is no alarm."] if self.status == "undecided" else []
-        words += [_say(part, f"{self.margin:g}") for part in self.parts]
+        parts = sorted(self.parts, key=lambda part: part.status != "lost")  # what is lost first
+        words += [_say(part, f"{self.margin:g}") for part in parts]
         if len(self.parts) == 1:
             words.append(
                 "Rivals are not watched: that needs the outcomes of items that were not chosen, or "
@@ -95,8 +96,9 @@ class WatchStatus:
                 f"{'; estimated from a log' if self.feedback == 'logged' else ''}"
             )
             lines.append(
-                f"evidence {self.evidence:.3g}, alarm at {self.level:g}: on average at most one "
-                f"false alarm in {self.run_length:,} batches"
+                f"evidence {self.evidence:.3g} that something has changed, alarm at "
+                f"{self.level:,.0f}: it stays low while nothing is wrong and grows quickly once "
+                f"something is; on average at most one false alarm in {self.run_length:,} batches"
             )
         return "\n".join(lines)
 

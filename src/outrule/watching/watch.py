@@ -149,7 +149,7 @@ class Watch:
             key = self._key_of(batch, instances.fingerprint)
             terms = self._terms(instances, outcome)
             found = add_up(self.model, instances, outcome, terms)
-        unit = unit_of(self.model, instances)
+        unit = unit_of(self.model.settings.value, instances)
         content, best = instances.fingerprint, self.model.best_rule
         state = add_batch(self.state, found, terms, key, content, best, self.rivals)
         self.state = replace(state, unit=unit)
