@@ -228,6 +228,30 @@ def test_missing_outcomes_are_refused():
         certify(two_actions(), np.full((5, 2), 0.5))
 
 
+@pytest.mark.parametrize("same", [0.0, 1.0])
+def test_outcomes_that_are_all_the_same_prove_nothing(same):
+    predictions = np.random.default_rng(5).random((200, 2))
+    with pytest.raises(DataError, match=rf"every outcome is {same:g}\. No decision can then be"):
+        certify(two_actions(), predictions, np.full((200, 2), same))
+
+
+def test_decisions_that_may_differ_in_size_are_compared_though_all_outcomes_are_the_same():
+    def draw(n, seed):
+        generator = np.random.default_rng(seed)
+        predictions = generator.random((n, 4))
+        return predictions, (generator.random((n, 4)) < predictions).astype(float)
+
+    def judge(k, rule, same):
+        calibrator = algorithm_one(outrule.TopK(k), [rule], 0.2).fit(*draw(400, 0))
+        return certify(calibrator, draw(200, 1)[0], np.full((200, 4), same))
+
+    half = outrule.Multiplier([1, 1, 0.5, 0.5])
+    for same in (0.0, 1.0):
+        with pytest.raises(DataError, match=f"every outcome is {same:g}"):
+            judge(2, half, same)
+    assert judge(2, outrule.Multiplier([1, 0, 0, 0]), 1.0).gap == 0  # plain; the rule takes fewer
+
+
 def test_a_certificate_is_frozen():
     certificate = certify(two_actions(), *held_out(60, 40))
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -162,7 +162,7 @@ def test_what_a_log_could_never_show_is_said_of_items_without_names():
         generator = np.random.default_rng(seed)
         scores = generator.random((300, 3))
         outcomes = np.full((300, 3), np.nan)
-        outcomes[np.arange(300), generator.integers(1, 3, 300)] = 1.0
+        outcomes[np.arange(300), generator.integers(1, 3, 300)] = np.arange(300) % 2
         columns = {"trip": np.repeat(np.arange(300), 3) + 300 * seed, "score": scores.ravel()}
         frame = pl.DataFrame(columns | {"done": outcomes.ravel(), "q": [0.0, 0.5, 0.5] * 300})
         roles = {"instance": "trip", "prediction": "score", "outcome": "done", "propensity": "q"}

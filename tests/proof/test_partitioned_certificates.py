@@ -241,6 +241,17 @@ def test_training_files_prove_nothing(tmp_path):
         outrule.certify(calibrator, some)
 
 
+def test_files_whose_outcomes_are_all_the_same_prove_nothing(tmp_path):
+    frame = tables.offers(seed=2).with_columns(outcome=pl.lit(1))
+    last = frame["visit"] == frame["visit"][-1]
+    broken = outrule.Partitions(cut(frame, tmp_path / "broken", 3), **COLUMNS)
+    with pytest.raises(outrule.DataError, match=r"every outcome is 1\. No decision can then"):
+        outrule.certify(fitted("best action"), broken)
+    nearly = frame.with_columns(outcome=pl.Series(np.where(last, 0, 1)))
+    data = outrule.Partitions(cut(nearly, tmp_path / "nearly", 3), **COLUMNS)
+    assert outrule.certify(fitted("best action"), data).n_instances == 420
+
+
 def test_what_is_not_supported_is_refused_before_any_file_is_read(tmp_path):
     calibrator = fitted("best action")
     (tmp_path / "a.parquet").write_bytes(b"not Parquet at all")

@@ -16,6 +16,7 @@ from outrule.data.sketch import Seen
 from outrule.errors import DataError
 from outrule.model.codec import fingerprint
 from outrule.proof.continuation import first_part
+from outrule.proof.contrast import Extent
 from sealing import reseal
 
 
@@ -623,3 +624,15 @@ def test_another_version_of_the_library_can_verify(made, monkeypatch):
     calibrator, hold_out, certificate = made("best action")
     monkeypatch.setattr(outrule, "__version__", "99.0")
     verify(certificate, calibrator, hold_out)
+
+
+def test_a_certificate_on_outcomes_that_are_all_the_same_does_not_verify(monkeypatch):
+    calibrator = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)])
+    calibrator.fit(*outrule.worlds.two_arms(200, seed=0, epsilon=0.3))
+    held = np.random.default_rng(1).random((50, 2)), np.zeros((50, 2))
+    with monkeypatch.context() as patched:
+        patched.setattr(Extent, "check", lambda *_: None)
+        patched.setattr(Extent, "check_differences", lambda *_: None)
+        found = certify(calibrator, *held)
+    with pytest.raises(CertificateError, match="data: every outcome is 0"):
+        verify(found, calibrator, *held)

@@ -310,7 +310,7 @@ def test_columns_of_a_frame_name_the_items():
     frame = pl.DataFrame(np.random.default_rng(0).random((200, 4)), list("abcd"))
     rules = [Multiplier([1, 1, 0.5, 1])]
     calibrator = algorithm_one(BestAction(), rules, 0.2).fit(frame, np.ones((200, 4)))
-    held = Instances.from_arrays(np.random.default_rng(1).random((50, 4)), np.ones((50, 4)))
+    held = Instances.from_arrays(np.random.default_rng(1).random((50, 4)), np.eye(50, 4))
     assert summarise(calibrator, held)["rules"][0]["text"] == "c x0.5, others x1"
 
 

@@ -341,6 +341,34 @@ def test_batches_without_a_key_are_numbered_and_known_by_their_content(calibrato
         watch.update(*draw(0.05, 1))
 
 
+def test_copies_of_instances_are_not_counted_where_certify_would_refuse_them(calibrator):
+    generator = np.random.default_rng(0)
+
+    def draw_many(n):
+        predictions = generator.random((n, 2))
+        return predictions, (generator.random((n, 2)) < predictions).astype(float)
+
+    fitted = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05).fit(*draw_many(500))
+    watch, some = Watch(fitted), draw_many(100)
+    copies = [np.tile(part, (4, 1)) for part in some]
+    words = "100 % of these instances are exact copies of others"
+    with pytest.raises(DataError, match=words):
+        outrule.certify(fitted, *copies)
+    with pytest.raises(DataError, match=words):
+        watch.update(*copies)
+    assert watch.status.n_batches == 0
+    assert watch.update(*some).n == 100
+    few = [np.vstack([part, part[:20]]) for part in draw_many(100)]
+    assert watch.update(*few).n == 220  # a repeated request does not stop a watch
+    days = np.arange(400) % 100  # one observation each
+    clustered = Instances.from_arrays(*copies, cluster=days)
+    assert Watch(fitted, max_weight=4).update(clustered).n == 100
+    chosen = np.where(fitted.decide(copies[0]), copies[1], np.nan)
+    assert Watch(fitted).update(copies[0], chosen).n == 400  # by chance, more are the same
+    twice = [np.tile(part, (4, 1)) for part in draw(0.05, 1, n=100)]
+    assert Watch(calibrator).update(*twice).n == 400  # eight different instances exist
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

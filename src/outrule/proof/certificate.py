@@ -15,6 +15,7 @@ from outrule.errors import check_number, refuse_argument
 from outrule.model.model import model_of
 from outrule.problems.offers import check_choices, few_choices
 from outrule.proof.continuation import continued
+from outrule.proof.contrast import Extent
 from outrule.proof.evaluation import Evaluation
 from outrule.proof.novelty import check_new
 from outrule.proof.numbers import InMemory
@@ -94,11 +95,12 @@ def certify(
         with threads.using(n_jobs):
             return certify_partitions(model, given, confidence, max_weight, by, previous)
     instances = model.instances(given, outcomes, available, sample_weight)
-    instances.require_observed("certify")
+    extent = Extent().including(instances.require_observed("certify"))
     check_choices(model.problem, instances)
     check_chosen(model.problem, model.rules, instances)
     if (words := few_choices(model.problem, instances)) is not None:
         warnings.warn(words, stacklevel=2)
+    extent.check(model.problem)
     facts = check_new(model, instances)
     earlier: tuple[Look, ...] = ()
     if previous is not None:
@@ -107,4 +109,6 @@ def certify(
     with threads.using(n_jobs):
         numbers = InMemory(model, instances)
         evaluation = Evaluation(model, instances, numbers, confidence, max_weight, earlier, found)
-        return evaluation.certificate(facts)
+        stated = evaluation.certificate(facts)
+    extent.check_differences(stated)
+    return stated

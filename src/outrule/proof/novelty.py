@@ -122,11 +122,7 @@ def facts_of(seen: Seen, found: Sequence[Counts], n_copies: int, n: int) -> Fact
         chance = names.found * min(1.0, pairs / of)
         error = 4 * math.sqrt(chance * (1 - chance) / found[3][0])
         named = Share(found[3][1] / found[3][0], chance, error, 3 / of)
-    # By chance at most: the number of others, times the chance that two are the same.
-    chance, high = (min(1.0, (n - 1) * p / of) for p in (pairs, pairs + 4 * math.sqrt(pairs) + 4))
-    error = high - chance + 4 * math.sqrt((high + SMALL) / n)
-    copies = Share(n_copies / n, chance, error, 3 * (n - 1) / of)
-    return Facts(predictions, contents, names, named, copies)
+    return Facts(predictions, contents, names, named, share_copied(seen, n_copies, n))
 
 
 def share_seen(n: int, found: int, sketch: Sketch) -> Share:
@@ -137,6 +133,15 @@ def share_seen(n: int, found: int, sketch: Sketch) -> Share:
     crowd = float((counts**2).sum()) / total  # twins come together, so they tell less
     error = 4 * math.sqrt(pooled * (1 - pooled) * crowd * (1 / n + 1 / total))
     return Share(found / n, twins / total, error, 3 / total)
+
+
+def share_copied(seen: Seen, n_copies: int, n: int) -> Share:
+    """The share of n instances that are copies of others among them."""
+    pairs, of = pairs_in(seen.contents)
+    # By chance at most: the number of others, times the chance that two are the same.
+    chance, high = (min(1.0, (n - 1) * p / of) for p in (pairs, pairs + 4 * math.sqrt(pairs) + 4))
+    error = high - chance + 4 * math.sqrt((high + SMALL) / n)
+    return Share(n_copies / n, chance, error, 3 * (n - 1) / of)
 
 
 def pairs_in(sketch: Sketch) -> tuple[float, float]:
@@ -165,7 +170,22 @@ def refuse(facts: Facts) -> None:
                 f"fit has seen {_percent(share.found)} of these instances (the same {what}; by "
                 f"chance it would be {_percent(share.chance)}). {HELD_OUT}"
             )
-    found, chance, error, _ = facts.copies
+    refuse_copies(facts.copies)
+
+
+def check_copies(model: Model, instances: Instances) -> None:
+    """Raise where most instances are copies of each other, more than chance explains."""
+    if model.seen is None:
+        return
+    contents = hash_all(instances)[1]
+    n_copies = _count_copies(contents, instances.cluster)
+    if 2 * n_copies > len(contents):
+        refuse_copies(share_copied(model.seen, n_copies, len(contents)))
+
+
+def refuse_copies(copies: Share) -> None:
+    """Raise where there are more copies than chance explains."""
+    found, chance, error, _ = copies
     if found > chance + SMALL + error:
         raise DataError(
             f"{_percent(found)} of these instances are exact copies of others (by chance it would "

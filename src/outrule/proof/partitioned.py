@@ -24,6 +24,7 @@ from outrule.model.surveying import Survey, survey
 from outrule.problems.offers import count_without, few_choices_in, no_choices
 from outrule.proof.confidence import Estimates, Range, Sides
 from outrule.proof.continuation import looks_before
+from outrule.proof.contrast import Extent
 from outrule.proof.evaluation import Evaluation
 from outrule.proof.logged import EstimateKind
 from outrule.proof.novelty import compare_with, constant_columns
@@ -167,10 +168,13 @@ def certify_partitions(
         for number in range(len(found.files)):
             seen.add(number)
         numbers, heads = seen.numbers, seen.heads()
+        seen.extent.check(model.problem)
         facts = compare_with(model, numbers.fingerprint, seen.hashes, heads.cluster)
         inside = cut_held_out(heads, by, earlier)
         evaluation = Evaluation(model, heads, numbers, confidence, max_weight, earlier, inside)
-        return evaluation.certificate(facts)
+        stated = evaluation.certificate(facts)
+    seen.extent.check_differences(stated)
+    return stated
 
 
 def _looks_before(
@@ -212,7 +216,7 @@ class _Held:
         self.digest = found.digest()
         self.hashed: list[Sequence[Hashes | None]] = []
         self.rows: list[pl.DataFrame] = []
-        self.without, self.unseen = 0, dict[Any, None]()
+        self.without, self.unseen, self.extent = 0, dict[Any, None](), Extent()
 
     def add(self, number: int) -> None:
         """Read the next file."""
@@ -226,6 +230,7 @@ class _Held:
             self.numbers.add(InMemory(model, instances, layout, unknown=found.unknown))
         self.unseen |= dict.fromkeys(model.unseen_items(instances))
         self.without += count_without(model.problem, instances)
+        self.extent = self.extent.including(instances.require_observed("certify"))
         found.add_to(self.digest, instances)
         self.hashed.append(hash_all(instances))
         kept = [values.alias(name) for name, values in constant_columns(instances)]
