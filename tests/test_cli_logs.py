@@ -203,3 +203,72 @@ def test_a_log_in_many_files_is_certified_as_one_table(folder, nested):
     text = (folder / "log.json").read_text()
     assert text == (folder / "log.parquet.json").read_text()
     assert json.loads(text)["feedback"] == "logged"
+
+
+ZEROS = "the outcome is 0 in all 4,000 rows in which '{}' is false"
+
+
+def filled_with_zeros(folder, name="chosen"):
+    """What was decided, with zeros where nothing is known."""
+    table = folder / "decisions.parquet"
+    found = run("decide", folder / "model.json", folder / "today.parquet", "-o", table)
+    assert found.exit_code == 0, found.stderr
+    clicked = pl.when("chosen").then(offers(2_000, 1)["clicked"]).otherwise(0.0)
+    return pl.read_parquet(table).with_columns(clicked=clicked).rename({"chosen": name})
+
+
+def in_many_forms(folder, table):
+    """As a file, as a folder of files, and with lists of items."""
+    table.write_csv(folder / "one.csv")
+    (folder / "many").mkdir()
+    (folder / "nested").mkdir()
+    for day, part in enumerate((table[:3_000], table[3_000:]), start=1):
+        part.write_parquet(folder / "many" / f"{day}.parquet")
+        lists = part.group_by("visit", maintain_order=True).all()
+        lists.write_parquet(folder / "nested" / f"{day}.parquet")
+    return [folder / name for name in ("one.csv", "many", "nested")]
+
+
+def test_zeros_beside_our_own_decisions_are_an_error(folder):
+    model, state = folder / "model.json", folder / "w.json"
+    table = filled_with_zeros(folder)
+    for path in in_many_forms(folder, table):
+        found = run("certify", model, path, "-o", folder / "c.json")
+        assert (found.exit_code, found.stdout) == (2, "")
+        assert ZEROS.format("chosen") in found.stderr
+        assert "leave them empty instead of 0, and give the propensity" in found.stderr
+        found = run("watch", model, path, "--state", state)
+        assert (found.exit_code, found.stdout) == (2, "")
+        assert "rows in which 'chosen' is false, but not where it is true" in found.stderr
+        assert not state.exists()
+        assert not (folder / "c.json").exists()
+    known = table.with_columns(clicked=offers(2_000, 1)["clicked"])
+    known.write_parquet(folder / "known.parquet")
+    found = run("certify", model, folder / "known.parquet")
+    assert (found.exit_code, found.stderr) == (0, "")
+    chosen = pl.Series([True, False, False] * 10)
+    few = table[:30].with_columns(clicked=pl.Series([1.0] + [0.0] * 29), chosen=chosen)
+    few.write_parquet(folder / "few.parquet")  # rare outcomes: it can be chance
+    found = run("watch", model, folder / "few.parquet", "--state", state)
+    assert found.exit_code == 3, found.stderr
+    assert "in all 20 rows in which 'chosen' is false. If it is only known" in found.stderr
+
+
+def test_zeros_beside_another_flag_are_a_warning(folder):
+    model = folder / "model.json"
+    table = filled_with_zeros(folder, "shown")
+    warned = f"Warning: {ZEROS.format('shown')}. If it is only known where that is true"
+    for path in in_many_forms(folder, table):
+        found = run("certify", model, path)
+        assert found.exit_code == 0, found.stderr
+        assert found.stderr.count(warned) == 1
+        found = run("watch", model, path, "--state", folder / f"{path.stem}.json")
+        assert found.exit_code in (0, 1, 3), found.stderr
+        assert found.stderr.count(warned) == 1
+        spec = ("--spec", folder / "full.toml", "-o", folder / "m.json")
+        found = run("fit", path, *spec)
+        assert found.exit_code == 0, found.stderr
+        assert found.stderr.count(warned) == 1
+    numbers = table.with_columns(pl.col("shown").cast(int), other=pl.int_range(table.height))
+    numbers.write_parquet(folder / "numbers.parquet")
+    assert warned in run("certify", model, folder / "numbers.parquet").stderr

@@ -16,7 +16,7 @@ from outrule.data.sketch import Seen
 from outrule.errors import DataError
 from outrule.model.codec import fingerprint
 from outrule.proof.continuation import first_part
-from outrule.proof.contrast import Extent
+from outrule.proof.contrast import OutcomeEnds
 from sealing import reseal
 
 
@@ -631,8 +631,8 @@ def test_a_certificate_on_outcomes_that_are_all_the_same_does_not_verify(monkeyp
     calibrator.fit(*outrule.worlds.two_arms(200, seed=0, epsilon=0.3))
     held = np.random.default_rng(1).random((50, 2)), np.zeros((50, 2))
     with monkeypatch.context() as patched:
-        patched.setattr(Extent, "check", lambda *_: None)
-        patched.setattr(Extent, "check_differences", lambda *_: None)
+        patched.setattr(OutcomeEnds, "check", lambda *_: None)
+        patched.setattr(OutcomeEnds, "check_differences", lambda *_: None)
         found = certify(calibrator, *held)
     with pytest.raises(CertificateError, match="data: every outcome is 0"):
         verify(found, calibrator, *held)

@@ -172,6 +172,9 @@ class ArrayOrigin(Origin):
         return f"{name}, item {position}"
 
 
+CHOSEN = "chosen"  # the column that `outrule decide` adds
+
+
 @dataclass(frozen=True)
 class ColumnNames:
     """The names of a table's columns."""

@@ -10,6 +10,7 @@ import polars as pl
 
 from outrule.calibration.check import FreshBatches
 from outrule.calibration.cross_fit import CrossFit
+from outrule.data.filled import Flags, other_columns
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.data.sketch import hash_all
@@ -45,16 +46,6 @@ def _frame(instances: Instances) -> pl.DataFrame:
     return frame
 
 
-def _others(instances: Instances) -> Iterator[tuple[str, pl.Series]]:
-    """The columns that have no role in [data]; a name like ^x$ would be taken for a pattern."""
-    frame, origin = _frame(instances), instances.origin
-    roles = set(origin.names.roles.values()) if isinstance(origin, TableOrigin) else set()
-    for name in frame.columns:
-        column = frame[name].alias("")
-        if name not in roles and str(column.dtype) != "Object" and not column.dtype.is_nested():
-            yield name, column
-
-
 def _observed(instances: Instances) -> tuple[Floats, Booleans] | None:
     """The outcomes that are known, and which they are; None where none is."""
     if instances.outcome is None or not instances.observed.any():
@@ -78,7 +69,7 @@ def _constants(instances: Instances, settings: Settings) -> Iterator[Finding]:
             f"every outcome is {known[0][0]:g}",
             "Decisions of the same size are all worth the same: is it the right column?",
         )
-    names = [name for name, column in _others(instances) if column.n_unique() == 1]
+    names = [name for name, column in other_columns(instances) if column.n_unique() == 1]
     if names:
         yield note(
             "constants",
@@ -124,7 +115,7 @@ def _leaks(instances: Instances) -> Iterator[Finding]:
             "Was the model trained on these rows, or does it see the outcome? Use predictions "
             "for rows that it has not seen.",
         )
-    for name, column in _others(instances):
+    for name, column in other_columns(instances):
         if not (column.dtype.is_numeric() or column.dtype == pl.Boolean) or column.null_count():
             continue
         found = abs(_correlation(column.cast(pl.Float64).to_numpy()[observed], outcome))
@@ -149,9 +140,8 @@ def _filled(instances: Instances) -> Iterator[Finding]:
     known = _observed(instances)
     if known is None or np.ptp(known[0]) == 0:
         return
-    outcome, observed = known
     if instances.propensity is not None:
-        if observed.all():
+        if known[1].all():
             yield warning(
                 "feedback",
                 "every outcome is known, although the spec has a propensity",
@@ -159,22 +149,8 @@ def _filled(instances: Instances) -> Iterator[Finding]:
                 "are known, leave the propensity out.",
             )
         return
-    for name, column in _others(instances):
-        values = column.drop_nulls().unique()
-        flags = column.dtype == pl.Boolean or (
-            column.dtype.is_integer() and values.sort().to_list() == [0, 1]
-        )
-        if not flags or column.null_count() or len(values) < 2:
-            continue
-        chosen = column.cast(pl.Float64).to_numpy() == 1.0
-        if np.ptp(outcome[~chosen]) == 0 and np.ptp(outcome[chosen]) > 0:
-            yield warning(
-                "feedback",
-                f"the outcome is {outcome[~chosen][0]:g} in all {int((~chosen).sum()):,} rows in "
-                f"which {name!r} is false",
-                "If it is only known where that is true, it must be null elsewhere, and the spec "
-                "needs a propensity: see docs/logs.md.",
-            )
+    for flag in Flags.of(instances).filled():
+        yield warning("feedback", flag.what, flag.remedy)
 
 
 def _same_rows(instances: Instances) -> Iterator[Finding]:
@@ -238,7 +214,7 @@ def _rare_items(instances: Instances) -> Iterator[Finding]:
 
 
 def _times(instances: Instances, settings: Settings) -> Iterator[Finding]:
-    for name, column in _others(instances):
+    for name, column in other_columns(instances):
         if column.null_count() or not _is_time(name, column):
             continue
         first = column.gather(instances.offsets[:-1])

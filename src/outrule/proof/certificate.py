@@ -15,7 +15,7 @@ from outrule.errors import check_number, refuse_argument
 from outrule.model.model import model_of
 from outrule.problems.offers import check_choices, few_choices
 from outrule.proof.continuation import continued
-from outrule.proof.contrast import Extent
+from outrule.proof.contrast import OutcomeEnds
 from outrule.proof.evaluation import Evaluation
 from outrule.proof.novelty import check_new
 from outrule.proof.numbers import InMemory
@@ -95,7 +95,7 @@ def certify(
         with threads.using(n_jobs):
             return certify_partitions(model, given, confidence, max_weight, by, previous)
     instances = model.instances(given, outcomes, available, sample_weight)
-    extent = Extent().including(instances.require_observed("certify"))
+    extent = OutcomeEnds().including(instances.require_observed("certify"))
     check_choices(model.problem, instances)
     check_chosen(model.problem, model.rules, instances)
     if (words := few_choices(model.problem, instances)) is not None:

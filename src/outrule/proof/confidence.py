@@ -318,7 +318,8 @@ def observations_needed(gain: float, variance: float, s: float, delta: float) ->
     log_level = -math.log(delta)
 
     def enough(n: int) -> bool:
-        stake = min(math.sqrt(2 * log_level / (n * max(variance, 1e-300))), CAP / s)
+        # Two terms are enough up to a stake of 1 / gain; beyond it they would fall again.
+        stake = min(math.sqrt(2 * log_level / (n * max(variance, 1e-300))), CAP / s, 1 / gain)
         return n * (stake * gain - stake**2 * (variance + gain**2) / 2) >= log_level
 
     if not gain > 0 or not enough(2**60):

@@ -12,16 +12,16 @@ from outrule.proof.statement import Certificate
 from outrule.types import Floats
 
 
-class Extent(NamedTuple):
+class OutcomeEnds(NamedTuple):
     """The smallest and the largest known outcome."""
 
     low: float = np.inf
     high: float = -np.inf
 
-    def including(self, outcome: Floats) -> Extent:
+    def including(self, outcome: Floats) -> OutcomeEnds:
         """With more outcomes, of which those that are not known are NaN."""
         low, high = np.fmin.reduce(outcome), np.fmax.reduce(outcome)
-        return Extent(float(np.fmin(self.low, low)), float(np.fmax(self.high, high)))
+        return OutcomeEnds(float(np.fmin(self.low, low)), float(np.fmax(self.high, high)))
 
     def check(self, problem: Problem) -> None:
         """Raise where any decision is worth the same as any other, whatever the model does."""

@@ -24,7 +24,7 @@ from outrule.model.surveying import Survey, survey
 from outrule.problems.offers import count_without, few_choices_in, no_choices
 from outrule.proof.confidence import Estimates, Range, Sides
 from outrule.proof.continuation import looks_before
-from outrule.proof.contrast import Extent
+from outrule.proof.contrast import OutcomeEnds
 from outrule.proof.evaluation import Evaluation
 from outrule.proof.logged import EstimateKind
 from outrule.proof.novelty import compare_with, constant_columns
@@ -216,7 +216,7 @@ class _Held:
         self.digest = found.digest()
         self.hashed: list[Sequence[Hashes | None]] = []
         self.rows: list[pl.DataFrame] = []
-        self.without, self.unseen, self.extent = 0, dict[Any, None](), Extent()
+        self.without, self.unseen, self.extent = 0, dict[Any, None](), OutcomeEnds()
 
     def add(self, number: int) -> None:
         """Read the next file."""

@@ -374,9 +374,9 @@ class Recount:
         cap, goal = 0.9 / (room * self.largest), math.log(1 / delta)
 
         def short(n: int) -> bool:
-            stake = cap
+            stake = min(cap, 1 / gain)
             if variance > 0:
-                stake = min(cap, math.sqrt(2 * goal / n / variance))
+                stake = min(stake, math.sqrt(2 * goal / n / variance))
             return bool(n * stake * (gain - stake * (variance + gain**2) / 2) < goal)
 
         if short(2**60):

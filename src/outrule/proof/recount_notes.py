@@ -11,7 +11,7 @@ from typing import Any
 from outrule.data.instances import Instances
 from outrule.errors import DataError
 from outrule.model.model import Model
-from outrule.proof.contrast import Extent
+from outrule.proof.contrast import OutcomeEnds
 from outrule.proof.novelty import Counts, Groups, as_text, facts_of, is_group, notes_of, refuse
 from outrule.proof.recount_bets import hashed
 from outrule.types import Floats
@@ -23,7 +23,7 @@ def recount_notes(
     """What a certificate must say of its data; DataError where it could not be made."""
     if instances.fingerprint in model.fingerprints:
         raise DataError("fit has seen these instances, so they prove nothing.")
-    Extent().including(instances.require_observed("verify")).check(model.problem)
+    OutcomeEnds().including(instances.require_observed("verify")).check(model.problem)
     groups = _groups(instances, difference.tolist())
     if model.seen is None:
         return notes_of(None, groups, unit)

@@ -12,7 +12,7 @@ import numpy as np
 from outrule import threads
 from outrule.data.checks import check_inside
 from outrule.data.instances import Instances
-from outrule.data.origin import TableOrigin
+from outrule.data.origin import CHOSEN, TableOrigin
 from outrule.errors import DataError
 from outrule.kernels.growth import log_growth
 from outrule.model.model import Model
@@ -25,7 +25,6 @@ from outrule.rules.decisions import RULES, decide_all, expand
 from outrule.types import Booleans, Floats, Picks
 from outrule.watching.detectors import STAKES
 
-CHOSEN = "chosen"  # the column that `outrule decide` adds
 SEVERAL = 10  # instances, of which some offer a choice; a batch of fewer may be without any
 SIDES = ("worth less than predicted", "worth more than predicted")
 

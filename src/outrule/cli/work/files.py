@@ -15,6 +15,7 @@ from outrule.calibration.piecewise import POOLED
 from outrule.cli.options import Unseen, check_output
 from outrule.cli.talking import printable, say
 from outrule.data.addresses import Place
+from outrule.data.filled import Flags
 from outrule.data.instances import Instances
 from outrule.data.nesting import inner_type, is_nested
 from outrule.data.origin import ColumnNames
@@ -182,6 +183,12 @@ def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
 def warn_of_unseen(model: Model, *some: Instances) -> None:
     """One warning about the items that training did not have."""
     warn_of_items([item for one in some for item in model.unseen_items(one)])
+
+
+def warn_of_filled(flags: Flags) -> None:
+    """A warning for every column beside which outcomes look filled in."""
+    for words in flags.warnings():
+        say(f"Warning: {printable(words)}", err=True)
 
 
 def warn_of_items(unseen: Iterable[Any]) -> None:

@@ -9,6 +9,7 @@ from outrule import metrics
 from outrule.cli.options import check_output
 from outrule.cli.talking import drawn, printable
 from outrule.cli.work.files import open_rows, places_in
+from outrule.data.filled import Flags
 from outrule.data.instances import Instances
 from outrule.model.codec import check_item_names
 from outrule.model.distributed import check_cluster, connect
@@ -70,13 +71,14 @@ def fit_folder(
 def summarise(model: Model, instances: Instances) -> dict[str, Any]:
     """What is printed, as plain values."""
     best, logged = model.rules[model.best_rule], instances.propensity is not None
+    filled = Flags.of(instances).warnings()
     if logged:
         instances = instances.filled(model.predict(instances))
     plain = metrics.value(instances, decisions=model.problem.solve(instances))
     marks = instances.origin.restore(instances.mark(model.pick(instances)), None)
     calibrated = metrics.value(instances, decisions=marks)
     warned = [few_choices(model.problem, instances), model.caution]
-    warned = [words for words in warned if words is not None]
+    warned = [*(words for words in warned if words is not None), *filled]
     if calibrated < plain - model.margin:
         warned.append(
             f"on this table the calibrated predictions are worth {calibrated:.4f}, less than the "

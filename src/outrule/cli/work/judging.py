@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+import numpy as np
+import polars as pl
+
 from outrule.cli.talking import drawn, printable, say
 from outrule.cli.work.files import (
     check_item_type,
@@ -14,13 +17,15 @@ from outrule.cli.work.files import (
     open_files,
     open_model,
     places_in,
+    warn_of_filled,
     warn_of_unseen,
     with_propensity_in,
 )
+from outrule.data.filled import Flags
 from outrule.data.instances import Instances
 from outrule.data.partitions import Partitions, find_files, naming
 from outrule.data.segments import Segments
-from outrule.data.table_files import parquet_schema
+from outrule.data.table_files import parquet_schema, read_columns
 from outrule.errors import ArgumentError, DataError
 from outrule.files import is_folder
 from outrule.model.documents import read_file
@@ -90,10 +95,13 @@ def certify_tables(
     fitted = opened.model
     with places_in(opened.table):
         instances = opened.instances()
+        flags = Flags.of(instances)
+        flags.check()
         found = asked.certify(fitted, instances, opened.frame.columns, earlier)
     if (words := few_choices(fitted.problem, instances)) is not None:
         say(f"Warning: {words}", err=True)
     warn_of_unseen(fitted, instances)
+    warn_of_filled(flags)
     return fitted, instances, found
 
 
@@ -121,9 +129,32 @@ def certify_folder(
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = asked.certify(fitted, data, list(parquet_schema(first.path)), earlier)
+    flags = _flags_in(data)
+    flags.check()
     for one in said:
         say(f"Warning: {printable(str(one.message))}", err=True)
+    warn_of_filled(flags)
     return fitted, found
+
+
+def _flags_in(data: Partitions) -> Flags:
+    """The flags of all files, which have been checked; only what is needed is read."""
+    flags, names = Flags(), data.columns
+    outcome, roles = str(names.outcome), set(names.roles.values())
+    for file in data.files if names.propensity is None else ():
+        kinds = parquet_schema(file.path)
+        nested = kinds[outcome].is_nested()  # then lists have one entry per item
+        others = [name for name, kind in kinds.items() if kind.is_nested() == nested]
+        others = [name for name in others if name not in roles and flags.may_be(name, kinds[name])]
+        if not others:
+            continue
+        read = read_columns(file.path, [outcome, *others])
+        columns = {name: read[name].alias("") for name in read.columns}
+        if nested:
+            columns = {name: column.explode() for name, column in columns.items()}
+        known = columns.pop(outcome).cast(pl.Float64).fill_null(np.nan)
+        flags.add(columns.items(), known.to_numpy())
+    return flags
 
 
 def _all_files(tables: list[str]) -> list[str]:

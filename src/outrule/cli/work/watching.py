@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from outrule.cli.work.files import columns_of, places_in, read_as_trained, with_propensity
+from outrule.cli.work.files import (
+    columns_of,
+    places_in,
+    read_as_trained,
+    warn_of_filled,
+    with_propensity,
+)
+from outrule.data.filled import Flags, other_columns
 from outrule.data.instances import Instances
 from outrule.data.nesting import unnest
 from outrule.data.origin import missing
@@ -64,10 +71,14 @@ def count_batches(
     watcher: Watch, table: str, read: TableFile | None, key: str | None, column: str | None
 ) -> list[str]:
     """Count what is new in a folder, or in the table that was read; say what is not."""
+    flags, model = Flags(), watcher.model
     if read is None:
-        return _count(watcher, split_folder(watcher.model, table, key, column))
-    with places_in(read):
-        return _count(watcher, split_table(watcher.model, read.frame, key, column))
+        notes = _count(watcher, split_folder(model, table, key, column, flags))
+    else:
+        with places_in(read):
+            notes = _count(watcher, split_table(model, read.frame, key, column, flags))
+    warn_of_filled(flags)
+    return notes
 
 
 def _count(watcher: Watch, batches: Iterable[Batch]) -> list[str]:
@@ -83,7 +94,9 @@ def _count(watcher: Watch, batches: Iterable[Batch]) -> list[str]:
     return known
 
 
-def split_folder(model: Model, folder: str, key: str | None, column: str | None) -> Iterator[Batch]:
+def split_folder(
+    model: Model, folder: str, key: str | None, column: str | None, flags: Flags
+) -> Iterator[Batch]:
     """A batch of every file, or those that a column says, of which each is whole in one file."""
     if key is not None:
         raise DataError("--batch-key is for one table: a folder has a batch in every file.")
@@ -95,14 +108,14 @@ def split_folder(model: Model, folder: str, key: str | None, column: str | None)
     if column is None:
         for name, file in _by_name(files):
             with naming(file):
-                yield from split_table(model, read_table(str(file.path)), name, None)
+                yield from split_table(model, read_table(str(file.path)), name, None, flags)
         return
     owners, opened, batches = _owners(files, column), None, dict[Any, Batch]()
     for one in in_order(owners):
         with naming(owners[one]):
             if owners[one] is not opened:
                 opened = owners[one]
-                found = split_table(model, read_table(str(opened.path)), None, column)
+                found = split_table(model, read_table(str(opened.path)), None, column, flags)
                 batches = {batch[0]: batch for batch in found}
         yield batches[one]
 
@@ -136,9 +149,12 @@ def _owners(files: list[File], column: str) -> dict[Any, File]:
 
 
 def split_table(
-    model: Model, frame: pl.DataFrame, key: int | str | None, column: str | None
+    model: Model, frame: pl.DataFrame, key: int | str | None, column: str | None, flags: Flags
 ) -> Iterator[Batch]:
-    """The batches of a table in the order of their keys; null outcomes are NaN."""
+    """The batches of a table in the order of their keys; null outcomes are NaN.
+
+    ``flags`` are those of the files so far.
+    """
     names = columns_of(model)
     outcome = _outcome(unnest(frame, names).frame, names.outcome)
     names = with_propensity(names, frame)
@@ -149,6 +165,8 @@ def split_table(
     else:
         kept = without(frame, *names.hidden)
         instances = read_as_trained(model, kept, names.before_decision())
+        flags.add(other_columns(instances), instances.origin.flatten(outcome))
+        flags.check()
     if column is None:
         yield key, instances, None if logged else outcome
         return
