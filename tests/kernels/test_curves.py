@@ -82,8 +82,8 @@ def test_one_move_has_the_bits_of_a_patch_and_says_how_far_the_errors_fall(seed,
     before, expected = p.copy(), p.copy()
     ends, points = pack([patches[0][1:]])
     curves.patch_curves(expected, offsets, picks, np.array([1]), ends, points, frozen, simplex)
-    state = (given_upweight, frozen, simplex, edges, values, levels)
-    spare = np.empty((2, np.diff(offsets).max()))
+    state = (given_upweight, frozen, edges, values, levels)
+    spare = np.empty((2, np.diff(offsets).max())) if simplex else None
     falls = curves.move_along(p, outcome, offsets, picks[1], points, *weight, *state, spare)
     assert p.tolist() == expected.tolist()
     of_item = np.repeat(weight, np.diff(offsets), axis=1)
@@ -144,18 +144,11 @@ def many_points(seed):
     return found
 
 
-def index(ends, points):
-    scales = np.empty(len(ends) - 1)
-    before = np.empty((len(ends) - 1, curves.BUCKETS + 2), dtype=np.int32)
-    curves.index_points(ends, points, scales, before)
-    return scales, before
-
-
 @given(SEEDS)
 def test_points_found_by_bucket_and_by_search_give_the_bits_of_the_pieces(seed):
     found = many_points(seed)
     ends, points = pack(found)
-    scales, before = index(ends, points)
+    scales, before = curves.index_points(ends, points)
     generator = np.random.default_rng(seed)
     for number, (x, y) in enumerate(found):
         tried = np.concatenate([x, np.nextafter(x, 0), generator.random(20), [-1.0, 0.0, 2.0]])
@@ -171,7 +164,7 @@ def test_points_found_by_bucket_and_by_search_give_the_bits_of_the_pieces(seed):
 def test_any_bits_find_a_point_of_the_curve(p):
     found = [*many_points(0), (np.array([0.0, 5e-324]), np.array([0.0, 1.0]))]
     ends, points = pack(found)
-    scales, before = index(ends, points)
+    scales, before = curves.index_points(ends, points)
     for number, (_, y) in enumerate(found):
         for value in (
             curves.value_at(points, ends[number], ends[number + 1], p),
@@ -187,7 +180,7 @@ def test_curves_of_items_leave_frozen_items_and_those_without_a_curve(seed, has_
     frozen = generator.random(50) < 0.2 if has_flags else np.zeros(0, dtype=bool)
     found, of_item, result = many_points(seed), np.array([1, -1, 0, 2]), np.empty(50)
     ends, points = pack(found)
-    packed_curves = (ends, points, *index(ends, points))
+    packed_curves = (ends, points, *curves.index_points(ends, points))
     curves.follow_item_curves(p, item, of_item, *packed_curves, frozen, result)
     for j in range(50):
         curve = of_item[item[j]]

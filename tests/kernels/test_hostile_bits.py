@@ -260,9 +260,7 @@ def follow_curves(generator, n, m):
     offsets = offsets_of(generator, n, m)
     total = int(offsets[-1])
     ends, points = np.array([0, 1, 4, 6, 7], dtype=np.int64), hostile(generator, 35).reshape(7, 5)
-    scales, before = Around(np.zeros(4)), Around(np.zeros((4, curves.BUCKETS + 2), dtype=np.int32))
-    curves.index_points(ends, points, scales.array, before.array)
-    item_curves = (ends, points, scales.array, before.array)
+    item_curves = (ends, points, *curves.index_points(ends, points))
     prediction, frozen = Around(hostile(generator, total)), generator.random(total) < 0.3
     item, curve_of = generator.integers(0, 3, total).astype(np.int32), np.array([0, -1, 3])
     result = Around(np.zeros(total))
@@ -289,12 +287,12 @@ def follow_curves(generator, n, m):
     bins = Around(np.zeros((6, 4)))
     curves.sum_by_bin(places, prediction.array, outcome, values.array, edges, bins.array)
     for simplex in (False, True):
-        curve = (picks[0], points[1:4].copy(), weight, weight, upweight, frozen, simplex)
+        curve = (picks[0], points[1:4].copy(), weight, weight, upweight, frozen)
         spare = Around(np.zeros((2, np.diff(offsets).max(initial=0))))
-        written = (edges, values.array, levels.array, spare.array)
+        written = (edges, values.array, levels.array, spare.array if simplex else None)
         curves.move_along(prediction.array, outcome, offsets, *curve, *written)
         spare.check()
-    for around in (prediction, result, values, levels, sums, bins, scales, before):
+    for around in (prediction, result, values, levels, sums, bins):
         around.check()
 
 

@@ -290,7 +290,8 @@ class _Boosting:
         self.values = np.empty((len(self.prediction), 2))
         self.levels = np.empty(len(self.prediction), dtype=np.uint8)
         self.edges = np.empty(0)
-        self.spare = np.empty((2, np.diff(part.layout.offsets).max(initial=0)))
+        most = np.diff(part.layout.offsets).max(initial=0)
+        self.spare = np.empty((2, most)) if self.problem.simplex else None
         n_tests = len(part.picks) + 1
         self.promise = np.zeros(n_tests)  # the fall of the squared error that a test promises
         self.missed = np.zeros(n_tests)  # what its last curve did not keep of that
@@ -381,7 +382,7 @@ class _Boosting:
 
     def _move(self, picks: NDArray[Any], curve: tuple[Floats, Floats]) -> tuple[float, float]:
         fixed = (self.prediction, self.part.outcome, self.part.layout.offsets)
-        weights = (self.weight, self.left_out, self.upweight, self.frozen, self.problem.simplex)
+        weights = (self.weight, self.left_out, self.upweight, self.frozen)
         state = (self.edges, self.values, self.levels, self.spare)
         arguments: Any = (*fixed, picks, pack([curve])[1], *weights, *state)
         falls: tuple[float, float] = kernels.curves.move_along(*arguments)

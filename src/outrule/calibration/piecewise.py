@@ -48,10 +48,7 @@ class Indexed(NamedTuple):
     @classmethod
     def of(cls, curves: Iterable[Curve]) -> Indexed:
         ends, points = pack(curves)
-        shape = (len(ends) - 1, kernels.curves.BUCKETS + 2)
-        scales, before = np.empty(shape[0]), np.empty(shape, dtype=np.int32)
-        kernels.curves.index_points(ends, points, scales, before)
-        return cls(ends, points, scales, before)
+        return cls(ends, points, *kernels.curves.index_points(ends, points))
 
     def follow(
         self, instances: Instances, curve_of_item: Integers, frozen: Booleans | None

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Places = NDArray[np.int32]
-Space = tuple[Floats, Integers, NDArray[np.int32], Integers, Floats, Floats]
+Space = tuple[Floats, Integers, NDArray[np.int32], Integers, Floats]
 
 FEW = 64  # instances that stay in the nearest cache while all patches are applied
 LARGEST = np.finfo(np.float64).max
@@ -58,19 +58,18 @@ def _bucket(low: float, scale: float, x: float) -> int:
     return int(place) if 0.0 < place < BUCKETS else BUCKETS * (place > 0.0)
 
 
-@njit(nogil=True, cache=True)
-def index_points(ends: Integers, points: Floats, scales: Floats, before: NDArray[np.int32]) -> None:
-    """Write every curve's buckets per unit of length, and how many points lie before each."""
-    for curve in range(len(ends) - 1):
-        first, last = ends[curve], ends[curve + 1]
-        length = points[last - 1, X] - points[first, X]
-        scales[curve] = BUCKETS / length if length > BUCKETS / LARGEST else 0.0
-        before[curve] = 0
-        for j in range(first, last):
-            bucket = _bucket(points[first, X], scales[curve], points[j, X])
-            before[curve, bucket + 1] += 1
-        for b in range(BUCKETS + 1):
-            before[curve, b + 1] += before[curve, b]
+def index_points(ends: Integers, points: Floats) -> tuple[Floats, NDArray[np.int32]]:
+    """Every curve's buckets per unit of length, and how many of its points lie before each."""
+    x, sizes = points[ends[0] : ends[-1], X], np.diff(ends)
+    with np.errstate(all="ignore"):
+        low, length = points[ends[:-1], X], points[ends[1:] - 1, X] - points[ends[:-1], X]
+        scales = np.where(length > BUCKETS / LARGEST, BUCKETS / length, 0.0)
+        place = (x - np.repeat(low, sizes)) * np.repeat(scales, sizes)  # as _bucket
+        bucket = np.where((place > 0.0) & (place < BUCKETS), place, BUCKETS * (place > 0.0))
+    shape = (len(sizes), BUCKETS + 2)
+    at = np.repeat(np.arange(len(sizes)) * shape[1], sizes) + bucket.astype(np.int64) + 1
+    counts = np.bincount(at, minlength=shape[0] * shape[1]).reshape(shape)
+    return scales, np.cumsum(counts, axis=1, dtype=np.int32)
 
 
 @njit(nogil=True, cache=True)
@@ -150,8 +149,10 @@ def sum_members(
     Member c has the patches from ``lengths[c]`` to ``lengths[c + 1]``, which are as those of
     :func:`patch_curves`; the last two of ``patches`` are their :func:`rising_pieces`.
     """
+    # Branches on an argument that is None are not compiled: most problems need no projection.
+    room = np.empty(np.diff(offsets).max(initial=0)) if simplex else None
     space = _workspace(offsets, picks)
-    _sum_members(starts, offsets, picks, patches, frozen, simplex, space, result)
+    _sum_members(starts, offsets, picks, patches, frozen, room, space, result)
 
 
 @njit(nogil=True, cache=True)
@@ -161,7 +162,7 @@ def _sum_members(
     picks: NDArray[np.integer],
     patches: tuple[Integers, Integers, Integers, Floats, Integers, Floats],
     frozen: Flags,
-    simplex: bool,
+    room: Floats | None,
     space: Space,
     result: Floats,
 ) -> None:
@@ -175,10 +176,10 @@ def _sum_members(
             result[j] = 0.0
         for c in range(len(lengths) - 1):
             copy_items(starts[c, begin:end], few)
-            if simplex:
+            if room is not None:
                 project_simplices(few, near, stays)
             some = (order, ends, points, begins, rising, lengths[c], lengths[c + 1])
-            _patch_few(few, near, picks, first, some, stays, simplex, space)
+            _patch_few(few, near, picks, first, some, stays, room, space)
             for j in range(begin, end):
                 result[j] += few[j - begin]
 
@@ -203,13 +204,13 @@ def _workspace(offsets: Integers, picks: NDArray[np.integer]) -> Space:
     """Room for the items of FEW instances and one more, their offsets, and what patches need.
 
     That is where each rule's marks are, and for which instances they were written (the number of
-    the first, plus one); twice FEW values; and the items of one instance. It is not allocated in
-    compiled code, which takes longer to compile then.
+    the first, plus one), and twice FEW values. It is not allocated in compiled code, which takes
+    longer to compile then.
     """
     few = np.zeros(np.diff(np.append(offsets[:-1:FEW], offsets[-1])).max(initial=0) + 1)
     marks = np.empty((len(picks) + 1, max(picks.shape[1], 1), FEW), dtype=np.int32)
-    written, room = np.zeros(len(picks), dtype=np.int64), np.empty(np.diff(offsets).max(initial=0))
-    return few, np.empty(FEW + 1, dtype=np.int64), marks, written, np.zeros(2 * FEW), room
+    written = np.zeros(len(picks), dtype=np.int64)
+    return few, np.empty(FEW + 1, dtype=np.int64), marks, written, np.zeros(2 * FEW)
 
 
 @njit(nogil=True, cache=True)
@@ -220,15 +221,16 @@ def _patch_few(
     first: int,
     patches: tuple[Integers, Integers, Floats, Integers, Floats, int, int],
     frozen: Flags,
-    simplex: bool,
+    room: Floats | None,
     space: Space,
 ) -> None:
     """Some patches for at most FEW instances, whose items are ``few``; picks are from ``first``.
 
-    Behind the items is one more number: instances without a mark move that one.
+    Behind the items is one more number: instances without a mark move that one. ``room`` is for the
+    items of an instance that is projected on the simplex; None without projections.
     """
     order, ends, points, begins, rising, begin, end = patches
-    _, _, marks, written, lanes, room = space
+    _, _, marks, written, lanes = space
     n, spare = len(offsets) - 1, len(few) - 1
     for t in range(begin, end):
         rule = order[t]
@@ -239,7 +241,8 @@ def _patch_few(
                     best = _largest(few, offsets[i], offsets[i + 1])
                     best = spare if len(frozen) and frozen[best] else best
                 marks[rule, 0, i] = best
-            marks[rule, 0, n:] = spare
+            for i in range(n, FEW):
+                marks[rule, 0, i] = spare
         elif written[rule] != first + 1:
             written[rule] = first + 1
             for j in range(picks.shape[1]):
@@ -248,7 +251,7 @@ def _patch_few(
         for j in range(picks.shape[1] if rule >= 0 else 1):
             places = marks[rule, j]
             _follow(few, places, n, points, ends[t], ends[t + 1], pieces, lanes)
-            if simplex:
+            if room is not None:
                 for i in range(n):
                     if places[i] < spare:
                         project_simplex(few, frozen, offsets[i], offsets[i + 1], room)
@@ -259,7 +262,8 @@ def _locate(
     picks: NDArray[np.integer], offsets: Integers, frozen: Flags, spare: int, places: Places
 ) -> None:
     """Where the picked items are; spare where there is none, or it is frozen."""
-    places[len(picks) :] = spare
+    for i in range(len(picks), len(places)):  # to assign a slice takes longer to compile
+        places[i] = spare
     for i in range(len(picks)):
         place = offsets[i] + np.int64(picks[i])
         places[i] = place if place < offsets[i + 1] else spare
@@ -396,21 +400,13 @@ def sum_by_level(
                         sums[r, levels[place], 1] += values[place, 1]
 
 
-@njit(nogil=True, cache=True)
-def marked_places(
-    picks: NDArray[np.integer], offsets: Integers, values: Floats
-) -> NDArray[np.int64]:
+def marked_places(picks: NDArray[np.integer], offsets: Integers, values: Floats) -> Integers:
     """Where the items of ``picks`` (k, n) are that have a weight, in the order of instances."""
-    k, n = picks.shape
-    places = np.empty(k * n, dtype=np.int64)
-    n_places = 0
-    for i in range(n):
-        for j in range(k):
-            position = np.int64(picks[j, i])
-            if position < offsets[i + 1] - offsets[i] and values[offsets[i] + position, 1] > 0:
-                places[n_places] = offsets[i] + position
-                n_places += 1
-    return places[:n_places].copy()
+    position = picks.T.astype(np.int64)
+    marked = position < np.diff(offsets)[:, None]
+    position += offsets[:-1, None]
+    places: Integers = position[marked]
+    return np.asarray(places[values[places, 1] > 0])
 
 
 @njit(nogil=True, cache=True)
@@ -442,26 +438,24 @@ def move_along(
     left_out: Floats,
     upweight: Floats,
     frozen: Flags,
-    simplex: bool,
     edges: Floats,
     values: Floats,
     levels: NDArray[np.uint8],
-    spare: Floats,
+    spare: Floats | None,
 ) -> tuple[float, float]:
     """One patch as :func:`patch_curves` applies it, to the items of ``picks`` (k, n).
 
     Values, as :func:`weigh` wrote them, and levels follow. Returns by how much the squared error
     fell, once with each of the two weights of the instances. ``spare`` has two rows, with room for
-    the items of an instance.
+    the items of an instance; without it (None) nothing is projected on the simplex.
     """
-    room, old = spare[0], spare[1]
     fall, fall_left_out = 0.0, 0.0
     for i in range(len(offsets) - 1):
         start, stop = offsets[i], offsets[i + 1]
         total, touched = 0.0, False
-        if simplex:
+        if spare is not None:
             for j in range(start, stop):
-                old[j - start] = prediction[j]
+                spare[1, j - start] = prediction[j]
         for j in range(picks.shape[0]):
             position = np.int64(picks[j, i])
             place = start + position
@@ -469,16 +463,16 @@ def move_along(
                 before = prediction[place]
                 prediction[place] = value_at(points, ZERO, len(points), before)
                 touched = True
-                if not simplex:
+                if spare is None:
                     after = prediction[place]
                     fallen = (after - before) * (2.0 * outcome[place] - before - after)
                     total += fallen * upweight[place] if len(upweight) else fallen
                     values[place, 0] = values[place, 1] * (outcome[place] - after)
                     levels[place] = level_of(edges, after)
-        if simplex and touched:
-            project_simplex(prediction, frozen, start, stop, room)
+        if spare is not None and touched:
+            project_simplex(prediction, frozen, start, stop, spare[0])
             for j in range(start, stop):
-                before, after = old[j - start], prediction[j]
+                before, after = spare[1, j - start], prediction[j]
                 if after != before:
                     fallen = (after - before) * (2.0 * outcome[j] - before - after)
                     total += fallen * upweight[j] if len(upweight) else fallen

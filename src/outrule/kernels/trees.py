@@ -37,7 +37,8 @@ def list_marks(picks: NDArray[np.integer], offsets: Integers, ends: Integers, ma
     ``ends`` has two more places than there are items, ``marks`` one for every pick.
     """
     n_tests, k, n = picks.shape
-    ends[:] = 0
+    for j in range(len(ends)):
+        ends[j] = 0
     for r in range(n_tests):
         for c in range(k):
             for i in range(n):
@@ -205,7 +206,8 @@ def _add_trees(
         while last < n and offsets[last + 1] - offsets[first] <= size:
             last += 1
         begin, n_lanes = offsets[first], ZERO
-        lane[:] = -1 if known.size else 0
+        for j in range(len(lane)):
+            lane[j] = -1 if known.size else 0
         for r in range(n_tests):
             _mark(picks[r], offsets, first, last, lane)
         for j in range(begin, offsets[last]):
@@ -219,7 +221,6 @@ def _add_trees(
                 about[0, n_lanes], about[1, n_lanes], place[n_lanes] = level, code, j
                 lane[j - begin] = n_lanes
                 n_lanes += 1
-        answers[first_test:] = 0
         for r in range(n_tests):
             _answer(picks[r], offsets, first, last, lane, answers[first_test + r])
         _ask(answers, about, n_edges, first_test, n_lanes)
@@ -275,6 +276,8 @@ def _answer(
     answer: Bytes,
 ) -> None:
     """Answer yes for the same items, each in its lane."""
+    for j in range(len(answer)):
+        answer[j] = 0
     for c in range(picks.shape[0]):
         for i in range(first, last):
             position = np.int64(picks[c, i])
@@ -312,7 +315,8 @@ def _sum_leaves(
     words, _, _, numbers, leaf, total = space
     asked, values = forest
     n_words, silent = -(-n // WORD), len(asked) - 1
-    total[:n] = 0.0
+    for j in range(n):
+        total[j] = 0.0
     for first in range(begin, end, GROUP):
         for t in range(GROUP):
             _number(words, asked[first + t if first + t < end else silent], n_words, numbers[t])
