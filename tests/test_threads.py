@@ -24,7 +24,7 @@ MAIN = threading.main_thread().name
 @pytest.fixture(autouse=True)
 def four_cores(monkeypatch):
     """As if there were four cores, so that threads are used on any machine."""
-    monkeypatch.setattr(threads, "_n_cores", lambda: 4)
+    monkeypatch.setattr(threads, "n_cores", lambda: 4)
     pool = threads._pool
     pool.cache_clear()
     yield
@@ -284,7 +284,7 @@ import numpy as np
 import outrule
 from outrule import threads
 
-threads._n_cores = lambda: 3
+threads.n_cores = lambda: 3
 generator = np.random.default_rng(0)
 predictions, outcomes = generator.random((2, 9000, 4))
 rules = outrule.multipliers(4, limit=40)

@@ -62,8 +62,8 @@ def n_threads() -> int:
         return 1
     jobs = _jobs.get()
     if jobs is None:
-        return _n_cores()
-    return jobs if jobs > 0 else max(1, _n_cores() + 1 + jobs)
+        return n_cores()
+    return jobs if jobs > 0 else max(1, n_cores() + 1 + jobs)
 
 
 def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
@@ -109,7 +109,8 @@ def spans(size: int, length: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, length)) for first in range(0, length, size)]
 
 
-def _n_cores() -> int:
+def n_cores() -> int:
+    """How many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -122,7 +123,7 @@ def _blas() -> ThreadpoolController:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=_n_cores(), thread_name_prefix="outrule")
+    return ThreadPoolExecutor(max_workers=n_cores(), thread_name_prefix="outrule")
 
 
 class _Forks:

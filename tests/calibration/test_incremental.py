@@ -303,7 +303,7 @@ def test_many_small_patches_drift_by_less_than_half_a_unit_each():
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_threads_and_pieces_change_no_bit_of_the_state(n_jobs, monkeypatch):
-    monkeypatch.setattr(threads, "_n_cores", lambda: 4)
+    monkeypatch.setattr(threads, "n_cores", lambda: 4)
     predictions, outcomes = arrays(700, 6, 11, extreme=0.3)
     rules = outrule.multipliers(6, limit=100)
     instances = outrule.Instances.from_arrays(predictions, outcomes)

@@ -42,7 +42,7 @@ SLOW = {"knapsack", "matroid", "oracle"}
 @pytest.fixture(autouse=True)
 def four_cores(monkeypatch):
     """As if there were four cores, so that threads are used on any machine."""
-    monkeypatch.setattr(threads, "_n_cores", lambda: 4)
+    monkeypatch.setattr(threads, "n_cores", lambda: 4)
     pool = threads._pool
     pool.cache_clear()
     yield

@@ -25,6 +25,7 @@ from numba.misc.appdirs import AppDirs
 
 from outrule import progress
 from outrule.files import whole_file
+from outrule.kernels.ahead import is_compiled_by_helpers
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HERE = Path(__file__).parent
@@ -63,6 +64,14 @@ class KernelCache:
 
     def load_overload(self, sig: Any, context: Any) -> Any:
         context.refresh()
+        found = self._load(sig, context)
+        if found is None and is_compiled_by_helpers(self._name):
+            found = self._load(sig, context)
+        if found is None:
+            progress.compiling()
+        return found
+
+    def _load(self, sig: Any, context: Any) -> Any:
         for folder in _folders():
             with suppress(Exception):  # missing, damaged, or of another version
                 path = self._file(folder, sig, context.codegen())
@@ -70,7 +79,6 @@ class KernelCache:
                 if content[-CHECKSUM:] == self._checksum(content[:-CHECKSUM]):
                     payload = _NUMBA_FILE(str(folder), self._name, None)._load_data(path.name)
                     return _REBUILD(context, *payload)
-        progress.compiling()
         return None
 
     def save_overload(self, sig: Any, result: Any) -> None:

@@ -1,0 +1,164 @@
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from numba import typeof
+
+from outrule.kernels import ahead, curves, tally
+
+FIT = """
+import numpy as np
+import outrule
+
+generator = np.random.default_rng(0)
+predictions = generator.uniform(size=(3000, 8))
+outcomes = (generator.uniform(size=(3000, 8)) < predictions**2).astype(float)
+calibrator = outrule.DecisionCalibrator(outrule.BestAction(), outrule.multipliers(8, limit=64))
+calibrator.fit(predictions[:2000], outcomes[:2000])
+calibrated = calibrator.predict(predictions[2000:])
+outrule.certify(calibrator, predictions[2000:], outcomes[2000:])
+"""
+RECORD = """
+from outrule.kernels import compiling
+
+asked = []
+load = compiling.KernelCache.load_overload
+
+
+def recorded(self, sig, context):
+    asked.append((self._name, sig))
+    return load(self, sig, context)
+
+
+compiling.KernelCache.load_overload = recorded
+"""
+MISSING = """
+from outrule.kernels import ahead
+
+for line in ahead.KERNELS.split("\\n")[1:-1]:
+    name, types = line.split(" ", 1)
+    if (name, ahead.signature(types)) not in asked:
+        print(line)
+"""
+
+
+def output_of(code, **changes):
+    given = [sys.executable, "-c", code]
+    return subprocess.run(
+        given, check=True, capture_output=True, text=True, env=os.environ | changes
+    ).stdout
+
+
+def test_a_first_fit_and_its_certificate_need_every_kernel_that_helpers_compile():
+    assert output_of(RECORD + FIT + MISSING) == ""
+
+
+def test_a_signature_is_that_of_the_arguments():
+    frozen = np.zeros(2)
+    frozen.flags.writeable = False
+    integers, floats = np.zeros(3, np.int64), np.zeros((2, 5))
+    arguments = (frozen, (integers, (floats, integers)), None, 1, 0.5, True, np.zeros(1, np.uint8))
+    found = ahead.signature("f1! (i1 (f2 i1)) - i f b u1")
+    assert found == tuple(map(typeof, arguments))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_a_helper_names_and_compiles_its_share(folder, monkeypatch, capsys):
+    lines = [
+        "",
+        "curves.copy_items f1! f1",
+        "tally.mark_picks c3 i1 b1",
+        "curves.level_of f1! c",
+        "",
+    ]
+    monkeypatch.setattr(ahead, "KERNELS", "\n".join(lines))
+    ahead.compile_share(0, 2, "curves.level_of")
+    assert capsys.readouterr().out == "curves.copy_items\n"
+    assert [path.name.split("-")[0] for path in folder.rglob("*.kernel")] == ["curves.copy_items"]
+    assert ahead.signature("f1! f1") in curves.copy_items.overloads
+    assert ahead.signature("c3 i1 b1") not in tally.mark_picks.overloads
+
+
+@pytest.fixture
+def helper(monkeypatch):
+    """A process that is compiling a kernel for a while."""
+    code = "import time; print('trees.settle', flush=True); time.sleep(0.5)"
+    started = ahead.Helper([sys.executable, "-c", code])
+    monkeypatch.setattr(ahead, "_helpers", [started])
+    while not started.doing:
+        time.sleep(0.01)
+    yield started
+    started.stop()
+
+
+def test_a_kernel_that_a_helper_is_compiling_is_waited_for(helper):
+    assert ahead.is_compiled_by_helpers("trees.settle")
+    assert helper.process.poll() == 0
+
+
+def test_other_kernels_are_not_waited_for(helper):
+    assert not ahead.is_compiled_by_helpers("trees.descend")
+    assert helper.process.poll() is None
+
+
+def test_a_helper_that_hangs_is_not_waited_for_long(helper, monkeypatch):
+    monkeypatch.setattr(ahead, "LONGEST", 0.05)
+    ahead.is_compiled_by_helpers("trees.settle")
+    assert helper.process.poll() is None
+
+
+def test_kernels_that_fits_do_not_share_start_no_helpers(monkeypatch):
+    monkeypatch.setattr(ahead, "_helpers", None)
+    assert not ahead.is_compiled_by_helpers("matching.anything")
+    assert ahead._helpers is None
+
+
+def test_there_is_a_helper_for_every_other_core_with_memory(monkeypatch):
+    monkeypatch.delenv(ahead.COMPILERS, raising=False)
+    monkeypatch.setattr(ahead.threads, "n_cores", lambda: 3)
+    monkeypatch.setattr(ahead.memory, "free_memory", lambda: 1e10)
+    assert ahead.n_helpers() == 2
+    monkeypatch.setattr(ahead.threads, "n_cores", lambda: 64)
+    assert ahead.n_helpers() == ahead.MOST
+    monkeypatch.setattr(ahead.memory, "free_memory", lambda: 1.5e9)
+    assert ahead.n_helpers() == 1
+    monkeypatch.setattr(ahead.memory, "free_memory", lambda: None)
+    assert ahead.n_helpers() == ahead.MOST
+    for text, number in (("1", 1), ("0", 0), ("-1", 0), ("many", 0)):
+        monkeypatch.setenv(ahead.COMPILERS, text)
+        assert ahead.n_helpers() == number
+
+
+def test_neither_programs_with_python_inside_nor_processes_of_a_pool_start_helpers(monkeypatch):
+    monkeypatch.setenv(ahead.COMPILERS, "1")
+    monkeypatch.setattr(ahead.threads, "n_cores", lambda: 2)
+    assert ahead.n_helpers() == 1
+    monkeypatch.setattr(multiprocessing, "parent_process", multiprocessing.current_process)
+    assert ahead.n_helpers() == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "executable", "/usr/sbin/uwsgi")
+    assert ahead.n_helpers() == 0
+
+
+@pytest.mark.slow
+def test_with_helpers_a_first_fit_has_the_same_bits_and_compiles_less_itself(tmp_path):
+    report = "\nimport sys\nsys.stdout.write(calibrated.tobytes().hex())"
+    counted = "\nprint(len([1 for name, _ in asked]))"
+    same, own = set(), []
+    for number in ("0", "1"):
+        changes = {"NUMBA_CACHE_DIR": str(tmp_path / number), ahead.COMPILERS: number}
+        cold = RECORD + FIT + counted
+        own.append(int(output_of(cold, **changes)))
+        same.add(output_of(FIT + report, **changes))
+    assert len(same) == 1
+    # Those that are inside of a kernel are asked for only where that is compiled.
+    assert own[1] < own[0]
