@@ -7,8 +7,8 @@ Ours and the peer run in turns on this machine, so that both meet the same neigh
 the median and the range over the turns. All cores are compared with all cores by the clock (a peer
 uses what it can), one thread with one thread in CPU seconds, which a busy machine changes less.
 `--quick` takes fewer rows (about five minutes), the whole run about an hour on two cores. With
-`--only growth`, `kernels` or `first_calls` that section is measured again and the others are kept;
-single parts of the comparisons are only printed.
+`--only growth`, `kernels`, `first_calls` or `predictions` that section is measured again and the
+others are kept; single parts of the comparisons are only printed.
 """
 
 from __future__ import annotations
@@ -443,7 +443,10 @@ def _fused_loop() -> Callable[[np.ndarray, int], float]:
     return loop  # type: ignore[no-any-return]
 
 
-PAPER: dict[str, Any] = {"start": None, "rivals": ()}
+KINDS: dict[str, dict[str, Any]] = {
+    "the paper's algorithm": {"start": None, "rivals": ()},
+    "the default settings": {},
+}
 FIRST_CALL = """
 import time, numpy as np
 start = time.perf_counter()
@@ -461,37 +464,45 @@ print(time.perf_counter() - imported, imported - start)
 
 def first_calls() -> dict[str, float]:
     """fit, predict and decide of a best action on an empty cache, and in a second process."""
-    found, kinds = {}, {"the paper's algorithm": PAPER, "the default settings": {}}
-    for words, settings in kinds.items():
+    found: dict[str, float] = {}
+    for words, settings in KINDS.items():
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-c", FIRST_CALL.replace("{SETTINGS}", repr(settings))]
-            environment = os.environ | {"NUMBA_CACHE_DIR": folder}
-            runs = [
-                subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-                for _ in range(2)
-            ]
-        (first, _), (second, imports) = (map(float, run.stdout.split()) for run in runs)
+            (first, _), (second, imports) = (timed(command, folder) for _ in range(2))
+        with tempfile.TemporaryDirectory() as folder:
+            alone, _ = timed(command, folder, OUTRULE_COMPILERS="0")
         found[f"first process (compiles), {words}, seconds"] = first
+        found[f"the same on one core, {words}, seconds"] = alone
         found[f"second process (cached), {words}, seconds"] = second
     found["importing numba, scipy.optimize and sklearn.base, seconds"] = imports
-    for words, settings in kinds.items():
-        found |= predictions(words, **settings)
     return found
 
 
-def predictions(words: str, **settings: Any) -> dict[str, float]:
+def timed(command: list[str], folder: str, **changes: str) -> tuple[float, float]:
+    """What a process prints that keeps its kernels in this folder."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": folder} | changes
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    first, second = map(float, done.stdout.split())
+    return first, second
+
+
+def predictions() -> dict[str, float]:
     """A fit of 20,000 instances, 16 items and 256 rules, and predictions by it."""
-    calibrator = outrule.DecisionCalibrator(
-        outrule.BestAction(), outrule.multipliers(16, limit=256), 1 / 32, **settings
-    )
-    fit = seconds(calibrator.fit, *brief(16, 20_000), repeats=1)
+    found: dict[str, float] = {}
     one, many = (np.random.default_rng(0).random((n, 16)) for n in (1, 1_000_000))
-    return {
-        f"fit 20,000 x 16 with 256 rules, {words}, seconds": fit,
-        f"predict one instance, {words}, milliseconds": 1000
-        * seconds(calibrator.predict, one, repeats=50),
-        f"predict a million instances, {words}, seconds": seconds(calibrator.predict, many),
-    }
+    for words, settings in KINDS.items():
+        calibrator = outrule.DecisionCalibrator(
+            outrule.BestAction(), outrule.multipliers(16, limit=256), 1 / 32, **settings
+        )
+        found |= {
+            f"fit 20,000 x 16 with 256 rules, {words}, seconds": seconds(
+                calibrator.fit, *brief(16, 20_000), repeats=1
+            ),
+            f"predict one instance, {words}, milliseconds": 1000
+            * seconds(calibrator.predict, one, repeats=50),
+            f"predict a million instances, {words}, seconds": seconds(calibrator.predict, many),
+        }
+    return found
 
 
 def markdown(name: str, section: dict[str, Any]) -> list[str]:
@@ -524,7 +535,7 @@ def kernels_table(rows: list[dict[str, Any]]) -> Iterable[str]:
 
 
 def calls_table(rows: dict[str, float]) -> Iterable[str]:
-    yield from ("| first calls, best action | |", "|---|---|")
+    yield from ("| best action | |", "|---|---|")
     for name, value in rows.items():
         yield f"| {name} | {value:.3g} |"
 
@@ -534,6 +545,7 @@ TABLES: dict[str, Callable[[Any], Iterable[str]]] = {
     "growth": growth_table,
     "kernels": kernels_table,
     "first calls": calls_table,
+    "predictions": calls_table,
 }
 
 
@@ -562,6 +574,7 @@ def main() -> None:
         "growth": lambda: list(growth(options.quick)),
         "kernels": lambda: list(roofline(options.quick)),
         "first calls": first_calls,
+        "predictions": predictions,
     }
     known = [part.__name__ for part in peers] + [name.replace(" ", "_") for name in sections]
     asked = options.only.split(",") if options.only else known
