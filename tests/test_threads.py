@@ -117,7 +117,7 @@ def test_an_error_of_a_thread_outside_of_the_work_is_no_result(monkeypatch):
         def set(self, value):
             raise MemoryError
 
-    monkeypatch.setattr(threads, "_in_pool", Full())
+    monkeypatch.setattr(threads, "_width", Full())
     with pytest.raises(MemoryError):
         threads.run(lambda chunk: chunk, 9)
 

@@ -24,7 +24,7 @@ Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 _jobs: ContextVar[int | None] = ContextVar("jobs", default=None)
-_in_pool: ContextVar[bool] = ContextVar("in_pool", default=False)
+_width: ContextVar[int] = ContextVar("width", default=0)  # of the pool that this thread is in
 
 
 def check_jobs(n_jobs: Any, owner: str) -> None:
@@ -58,12 +58,17 @@ def as_asked(method: Callable[Concatenate[Any, Given], Result]) -> Callable[...,
 
 def n_threads() -> int:
     """How many threads may run now; in a thread of the pool, which may not wait for it, one."""
-    if _in_pool.get():
+    if _width.get():
         return 1
     jobs = _jobs.get()
     if jobs is None:
         return n_cores()
     return jobs if jobs > 0 else max(1, n_cores() + 1 + jobs)
+
+
+def n_allowed() -> int:
+    """How many threads may run in all, this one and those beside it."""
+    return _width.get() or n_threads()
 
 
 def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
@@ -76,7 +81,7 @@ def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
     numbers = count()
 
     def take_chunks() -> None:
-        _in_pool.set(True)
+        _width.set(width)
         while not errors and (chunk := next(numbers)) < n_chunks:
             try:
                 results[chunk] = work(chunk)

@@ -127,6 +127,9 @@ def test_there_is_a_helper_for_every_other_core_with_memory(monkeypatch):
     monkeypatch.setattr(ahead.threads, "n_cores", lambda: 3)
     monkeypatch.setattr(ahead.memory, "free_memory", lambda: 1e10)
     assert ahead.n_helpers() == 2
+    with ahead.threads.using(2):
+        assert ahead.n_helpers() == 1
+        assert ahead.threads.run(lambda _: ahead.n_helpers(), 2) == [1, 1]
     monkeypatch.setattr(ahead.threads, "n_cores", lambda: 64)
     assert ahead.n_helpers() == ahead.MOST
     monkeypatch.setattr(ahead.memory, "free_memory", lambda: 1.5e9)

@@ -74,8 +74,9 @@ class Helper:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
-        for line in self.process.stdout or ():
-            self.doing = line.strip()
+        with self.process:  # which closes the pipe, and waits for its end
+            for line in self.process.stdout or ():
+                self.doing = line.strip()
 
     def is_compiling(self, kernel: str) -> bool:
         return self.doing == kernel and self.process.poll() is None
@@ -98,7 +99,8 @@ def is_compiled_by_helpers(kernel: str) -> bool:
         if not kernel.startswith(FITS):
             return False
         _helpers = []
-        with suppress(OSError):  # this process may not start others
+        # It may not start others, or OUTRULE_MEMORY is no number.
+        with suppress(OSError, RuntimeError, ValueError):
             number = n_helpers()
             _helpers.extend(Helper(command(share, number, kernel)) for share in range(number))
     last, waited = time.monotonic() + LONGEST, False
@@ -109,17 +111,17 @@ def is_compiled_by_helpers(kernel: str) -> bool:
 
 
 def n_helpers() -> int:
-    """One for every other core that this process may use, if there is memory for it.
+    """One for every other thread that may run, if there is memory for it.
 
     Other programs that have Python inside are not started again, and a process of a pool has
     siblings on the other cores.
     """
     is_python = Path(sys.executable or "").name.startswith("python")
-    text, cores = os.environ.get(COMPILERS, str(MOST)), threads.n_cores()
+    text, allowed = os.environ.get(COMPILERS, str(MOST)), threads.n_allowed()
     if not is_python or not text.isdecimal() or multiprocessing.parent_process() is not None:
         return 0
     free = memory.free_memory()
-    return min(int(text), cores - 1, cores if free is None else int(free // NEEDED))
+    return min(int(text), allowed - 1, MOST if free is None else int(free // NEEDED))
 
 
 def command(*share: Any) -> list[str]:
