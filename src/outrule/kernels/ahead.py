@@ -24,7 +24,9 @@ from outrule import memory, threads
 COMPILERS = "OUTRULE_COMPILERS"  # the variable that sets how many helpers there are at most
 MOST = 3
 NEEDED = 1e9  # bytes of free memory for each; a third of it is used
-FITS = ("curves.", "trees.")  # kernels that only fits need, and predictions
+# The first of these that is missing starts the helpers: those of fits and predictions, and those that
+# read Parquet, which comes before.
+EARLY = ("curves.", "trees.", "thrift.", "pages.")
 LONGEST = 60.0  # seconds to wait for a helper that is busy with the kernel that is needed
 ROOT = Path(__file__).parents[2]
 
@@ -92,11 +94,11 @@ _helpers: list[Helper] | None = None  # not asked for yet
 def is_compiled_by_helpers(kernel: str) -> bool:
     """Whether one of them was compiling this kernel; returns when none is.
 
-    The first of a fit's kernels that is missing starts them.
+    The first of the early kernels that is missing starts them.
     """
     global _helpers
     if _helpers is None:
-        if not kernel.startswith(FITS):
+        if not kernel.startswith(EARLY):
             return False
         _helpers = []
         # It may not start others, or OUTRULE_MEMORY is no number.
