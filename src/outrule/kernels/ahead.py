@@ -24,8 +24,8 @@ from outrule import memory, threads
 COMPILERS = "OUTRULE_COMPILERS"  # the variable that sets how many helpers there are at most
 MOST = 3
 NEEDED = 1e9  # bytes of free memory for each; a third of it is used
-# The first of these that is missing starts the helpers: those of fits and predictions, and those that
-# read Parquet, which comes before.
+# The first of these that is missing starts the helpers: kernels of fits and predictions, and those
+# that read Parquet, which comes before.
 EARLY = ("curves.", "trees.", "thrift.", "pages.")
 LONGEST = 60.0  # seconds to wait for a helper that is busy with the kernel that is needed
 ROOT = Path(__file__).parents[2]
