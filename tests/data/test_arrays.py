@@ -561,7 +561,9 @@ def test_two_columns_of_one_name_are_refused():
 def test_a_column_without_numbers_is_refused(role):
     name = NAMES[role]
     for make in (pd.DataFrame, pl.DataFrame, pa.table):
-        with refused(f"column {name!r} holds String. It must hold numbers."):
+        with refused(
+            f"column {name!r} holds text. It must hold numbers, such as 1 for yes and 0 for no."
+        ):
             read(make(TABLE | {name: ["a", "b", "c", "d"]}))
 
 

@@ -1,13 +1,17 @@
 import multiprocessing
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numba import typeof
 
+from outrule.errors import DataError
 from outrule.kernels import ahead, curves, tally
 
 FIT = """
@@ -101,24 +105,44 @@ def helper(monkeypatch):
 
 
 def test_a_kernel_that_a_helper_is_compiling_is_waited_for(helper):
-    assert ahead.is_compiled_by_helpers("trees.settle")
+    assert ahead.was_compiled_by_helpers("trees.settle")
     assert helper.process.poll() == 0
 
 
+def test_helpers_are_stopped_where_their_kernels_cannot_be_used(helper):
+    ahead.give_up()
+    assert ahead._helpers == []
+    assert helper.process.returncode not in (None, 0)
+
+
+def test_a_helper_has_the_package_of_this_process(tmp_path):
+    package = Path(ahead.__file__).parents[1]
+    shutil.copytree(package, tmp_path / "outrule", ignore=shutil.ignore_patterns("__pycache__"))
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    print_where = (
+        "print(ahead.command(0, 1, '')[-1].replace('compile_share(', 'print(ahead.ROOT, '))"
+    )
+    told = output_of(f"{code}; from outrule.kernels import ahead; {print_where}")
+    asked = told.replace(
+        "import compile_share", "import compile_share; from outrule.kernels import ahead"
+    )
+    assert output_of(asked).startswith(f"{tmp_path} ")
+
+
 def test_other_kernels_are_not_waited_for(helper):
-    assert not ahead.is_compiled_by_helpers("trees.descend")
+    assert not ahead.was_compiled_by_helpers("trees.descend")
     assert helper.process.poll() is None
 
 
 def test_a_helper_that_hangs_is_not_waited_for_long(helper, monkeypatch):
     monkeypatch.setattr(ahead, "LONGEST", 0.05)
-    ahead.is_compiled_by_helpers("trees.settle")
+    ahead.was_compiled_by_helpers("trees.settle")
     assert helper.process.poll() is None
 
 
 def test_kernels_that_fits_do_not_share_start_no_helpers(monkeypatch):
     monkeypatch.setattr(ahead, "_helpers", None)
-    assert not ahead.is_compiled_by_helpers("matching.anything")
+    assert not ahead.was_compiled_by_helpers("matching.anything")
     assert ahead._helpers is None
 
 
@@ -136,9 +160,14 @@ def test_there_is_a_helper_for_every_other_core_with_memory(monkeypatch):
     assert ahead.n_helpers() == 1
     monkeypatch.setattr(ahead.memory, "free_memory", lambda: None)
     assert ahead.n_helpers() == ahead.MOST
-    for text, number in (("1", 1), ("0", 0), ("-1", 0), ("many", 0)):
+    for text, number in (("1", 1), ("0", 0), ("99", ahead.MOST), ("", ahead.MOST)):
         monkeypatch.setenv(ahead.COMPILERS, text)
         assert ahead.n_helpers() == number
+    for text in ("many", "-1", "1.5"):
+        monkeypatch.setenv(ahead.COMPILERS, text)
+        words = f"{ahead.COMPILERS} is {text!r}: it must be a number of processes, or 0 for none."
+        with pytest.raises(DataError, match=f"^{re.escape(words)}$"):
+            ahead.n_helpers()
 
 
 def test_neither_programs_with_python_inside_nor_processes_of_a_pool_start_helpers(monkeypatch):

@@ -354,7 +354,11 @@ def test_an_infeasible_decision_is_refused_with_its_instance_and_rule():
     ):
         decide(rule, arrays(), TopK(2))
     rule = Choose("greedy", lambda view: np.nan_to_num(view.predictions) > 0.35)
-    with refused("rule 'greedy' chose no item of instance 2, which is not feasible for BestAction"):
+    with refused(
+        "rule 'greedy' chose no item of instance 2, which is not feasible for BestAction. "
+        "A rule that chooses must choose exactly one item of every instance. "
+        "To keep items from being chosen, give them a lower weight instead."
+    ):
         decide(rule, arrays(np.eye(3, dtype=bool) | (PREDICTIONS > 0.5)))
     rule = Choose("late", lambda view: view["item"] >= 1)
     with refused(

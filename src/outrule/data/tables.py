@@ -209,11 +209,20 @@ def _check_nulls(
         raise fault(f"{role} is null", rest, null, origin, offsets)
 
 
+def check_numbers(column: pl.Series, name: str) -> None:
+    """Raise DataError for a column of anything but numbers or true and false."""
+    if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null):
+        return
+    kind, hint = str(column.dtype), ""
+    if column.dtype == pl.String:
+        kind, hint = "text", ", such as 1 for yes and 0 for no"
+    raise DataError(f"column {name!r} holds {kind}. It must hold numbers{hint}.")
+
+
 def _numbers(table: Any, name: str) -> Floats:
     """A column of numbers; nulls become NaN."""
     column = _column(table, name)
-    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
-        raise DataError(f"column {name!r} holds {column.dtype}. It must hold numbers.")
+    check_numbers(column, name)
     return numeric(column.cast(pl.Float64).fill_null(np.nan).to_numpy(), f"column {name!r}")
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from outrule import memory, threads
+from outrule.errors import DataError
 
 COMPILERS = "OUTRULE_COMPILERS"  # the variable that sets how many helpers there are at most
 MOST = 3
@@ -91,7 +92,7 @@ class Helper:
 _helpers: list[Helper] | None = None  # not asked for yet
 
 
-def is_compiled_by_helpers(kernel: str) -> bool:
+def was_compiled_by_helpers(kernel: str) -> bool:
     """Whether one of them was compiling this kernel; returns when none is.
 
     The first of the early kernels that is missing starts them.
@@ -101,9 +102,8 @@ def is_compiled_by_helpers(kernel: str) -> bool:
         if not kernel.startswith(EARLY):
             return False
         _helpers = []
-        # It may not start others, or OUTRULE_MEMORY is no number.
-        with suppress(OSError, RuntimeError, ValueError):
-            number = n_helpers()
+        number = n_helpers()
+        with suppress(OSError, RuntimeError):  # this process may not start others
             _helpers.extend(Helper(command(share, number, kernel)) for share in range(number))
     last, waited = time.monotonic() + LONGEST, False
     while any(one.is_compiling(kernel) for one in _helpers) and time.monotonic() < last:
@@ -112,25 +112,38 @@ def is_compiled_by_helpers(kernel: str) -> bool:
     return waited
 
 
+def give_up() -> None:
+    """Stop the helpers: what they compile cannot be read here, or is for other arguments."""
+    while _helpers:
+        _helpers.pop().stop()
+
+
 def n_helpers() -> int:
     """One for every other thread that may run, if there is memory for it.
 
     Other programs that have Python inside are not started again, and a process of a pool has
     siblings on the other cores.
     """
+    text = os.environ.get(COMPILERS) or str(MOST)
+    if not text.isdecimal():
+        raise DataError(
+            f"{COMPILERS} is {text!r}: it must be a number of processes, or 0 for none."
+        )
     is_python = Path(sys.executable or "").name.startswith("python")
-    text, allowed = os.environ.get(COMPILERS, str(MOST)), threads.n_allowed()
-    if not is_python or not text.isdecimal() or multiprocessing.parent_process() is not None:
+    if not is_python or multiprocessing.parent_process() is not None:
         return 0
     free = memory.free_memory()
-    return min(int(text), allowed - 1, MOST if free is None else int(free // NEEDED))
+    enough = MOST if free is None else int(free // NEEDED)
+    return min(int(text), MOST, threads.n_allowed() - 1, enough)
 
 
 def command(*share: Any) -> list[str]:
-    """A process that runs :func:`compile_share`."""
-    code = f"import sys; sys.path.append({str(ROOT)!r}); from {__name__} import compile_share"
+    """A process that runs :func:`compile_share` of this very package."""
+    # Only the package comes first from where it is: beside it may be modules with names of others.
+    first = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import outrule"
+    then = f"sys.path.append(sys.path.pop(0)); from {__name__} import compile_share"
     # Not from the current folder (-P), which may have a numba.py of its own.
-    return [sys.executable, "-P", "-c", f"{code}; compile_share{share}"]
+    return [sys.executable, "-P", "-c", f"{first}; {then}; compile_share{share}"]
 
 
 def compile_share(share: int, n_shares: int, known: str) -> None:

@@ -25,7 +25,7 @@ from numba.misc.appdirs import AppDirs
 
 from outrule import progress
 from outrule.files import whole_file
-from outrule.kernels.ahead import is_compiled_by_helpers
+from outrule.kernels import ahead
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 HERE = Path(__file__).parent
@@ -65,8 +65,10 @@ class KernelCache:
     def load_overload(self, sig: Any, context: Any) -> Any:
         context.refresh()
         found = self._load(sig, context)
-        if found is None and is_compiled_by_helpers(self._name):
+        if found is None and ahead.was_compiled_by_helpers(self._name):
             found = self._load(sig, context)
+            if found is None:
+                ahead.give_up()
         if found is None:
             progress.compiling()
         return found

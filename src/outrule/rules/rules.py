@@ -365,10 +365,15 @@ def _check_feasible(
         start, stop = instances.offsets[bad[0]], instances.offsets[bad[0] + 1]
         chosen = start + np.flatnonzero(marks[start:stop])
         words = f"not feasible for {type(problem).__name__}"
+        rest = "A rule must return a feasible set for every instance."
+        if problem.exactly_one:
+            rest = (
+                "A rule that chooses must choose exactly one item of every instance. "
+                "To keep items from being chosen, give them a lower weight instead."
+            )
         raise DataError(
             f"rule {rule.name!r} chose {instances.name_items(chosen)} of "
-            f"{instances.where(int(bad[0]))}, which is {words}. "
-            "A rule must return a feasible set for every instance.",
+            f"{instances.where(int(bad[0]))}, which is {words}. {rest}",
             instances.faults(bad, f"the choice of rule {rule.name!r} is {words}"),
         )
 

@@ -25,7 +25,7 @@ from outrule.data.nesting import unnest
 from outrule.data.origin import missing
 from outrule.data.partitions import File, check_schemas, count_instances, find_files, naming
 from outrule.data.table_files import TableFile, parquet_schema, read_columns, read_table
-from outrule.data.tables import without
+from outrule.data.tables import check_numbers, without
 from outrule.errors import DataError
 from outrule.model.documents import read_file
 from outrule.model.model import Model
@@ -183,8 +183,7 @@ def _outcome(frame: pl.DataFrame, name: str | None) -> Any:
     if name not in frame.columns:
         raise DataError(f"the outcome {missing(name, frame.columns)}")
     column = frame[name].alias("")  # a name like ^x$ would be taken for a pattern
-    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
-        raise DataError(f"column {name!r} holds {column.dtype}. It must hold numbers.")
+    check_numbers(column, name)
     return column.cast(pl.Float64).fill_null(np.nan).to_numpy()
 
 
