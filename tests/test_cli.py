@@ -306,7 +306,10 @@ def test_items_that_look_like_numbers_are_the_items_of_training(tmp_path):
     [
         (lambda frame: frame.drop("score"), "the prediction column 'score' is missing"),
         (lambda frame: frame.drop("pickup_km"), "pickup_km"),
-        (lambda frame: frame.with_columns(score=pl.lit("high")), "'score' holds String"),
+        (
+            lambda frame: frame.with_columns(score=pl.lit("high")),
+            "'score' holds text. It must hold numbers, such as 1 for yes",
+        ),
         (lambda frame: frame.with_columns(pickup_km=pl.lit("far")), "no long pickups"),
         (lambda frame: frame.with_columns(score=2 * pl.col("score")), "outside [0, 1]"),
         (lambda frame: frame.head(0), "no rows"),
