@@ -12,7 +12,7 @@ import pytest
 from numba import typeof
 
 from outrule.errors import DataError
-from outrule.kernels import ahead, curves, tally
+from outrule.kernels import ahead, compiling, curves, tally, trees
 
 FIT = """
 import numpy as np
@@ -43,7 +43,7 @@ compiling.KernelCache.load_overload = recorded
 MISSING = """
 from outrule.kernels import ahead
 
-for line in ahead.KERNELS.split("\\n")[1:-1]:
+for line in ahead.KERNELS:
     name, types = line.split(" ", 1)
     if (name, ahead.signature(types)) not in asked:
         print(line)
@@ -77,14 +77,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_helper_names_and_compiles_its_share(folder, monkeypatch, capsys):
-    lines = [
-        "",
-        "curves.copy_items f1! f1",
-        "tally.mark_picks c3 i1 b1",
-        "curves.level_of f1! c",
-        "",
-    ]
-    monkeypatch.setattr(ahead, "KERNELS", "\n".join(lines))
+    lines = ("curves.copy_items f1! f1", "tally.mark_picks c3 i1 b1", "curves.level_of f1! c")
+    monkeypatch.setattr(ahead, "KERNELS", lines)
     ahead.compile_share(0, 2, "curves.level_of")
     assert capsys.readouterr().out == "curves.copy_items\n"
     assert [path.name.split("-")[0] for path in folder.rglob("*.kernel")] == ["curves.copy_items"]
@@ -105,8 +99,29 @@ def helper(monkeypatch):
 
 
 def test_a_kernel_that_a_helper_is_compiling_is_waited_for(helper):
-    assert ahead.was_compiled_by_helpers("trees.settle")
+    assert ahead.wait_for_helpers("trees.settle")
     assert helper.process.poll() == 0
+
+
+def test_what_a_helper_has_compiled_is_loaded(folder, monkeypatch):
+    share = "ahead.KERNELS = ['curves.copy_items f1! f1']; ahead.compile_share(0, 1, '')"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
+    started = ahead.Helper([sys.executable, "-c", f"from outrule.kernels import ahead; {share}"])
+    monkeypatch.setattr(ahead, "_helpers", [started])
+    while not started.doing:
+        time.sleep(0.01)
+    kernel = compiling.njit(cache=True, nogil=True)(curves.copy_items.py_func)
+    kernel.compile(ahead.signature("f1! f1"))
+    assert list(kernel.stats.cache_hits.values()) == [1]
+    assert ahead._helpers == [started]
+
+
+@pytest.mark.usefixtures("folder", "helper")
+def test_helpers_that_write_nothing_are_given_up():
+    kernel = compiling.njit(cache=True, nogil=True)(trees.settle.py_func)
+    kernel.compile(ahead.signature("u1 f1 f1 f2 f1"))
+    assert list(kernel.stats.cache_misses.values()) == [1]
+    assert ahead._helpers == []
 
 
 def test_helpers_are_stopped_where_their_kernels_cannot_be_used(helper):
@@ -130,19 +145,19 @@ def test_a_helper_has_the_package_of_this_process(tmp_path):
 
 
 def test_other_kernels_are_not_waited_for(helper):
-    assert not ahead.was_compiled_by_helpers("trees.descend")
+    assert not ahead.wait_for_helpers("trees.descend")
     assert helper.process.poll() is None
 
 
 def test_a_helper_that_hangs_is_not_waited_for_long(helper, monkeypatch):
     monkeypatch.setattr(ahead, "LONGEST", 0.05)
-    ahead.was_compiled_by_helpers("trees.settle")
+    ahead.wait_for_helpers("trees.settle")
     assert helper.process.poll() is None
 
 
 def test_kernels_that_fits_do_not_share_start_no_helpers(monkeypatch):
     monkeypatch.setattr(ahead, "_helpers", None)
-    assert not ahead.was_compiled_by_helpers("matching.anything")
+    assert not ahead.wait_for_helpers("matching.anything")
     assert ahead._helpers is None
 
 

@@ -24,7 +24,7 @@ from outrule.errors import DataError
 
 COMPILERS = "OUTRULE_COMPILERS"  # the variable that sets how many helpers there are at most
 MOST = 3
-NEEDED = 1e9  # bytes of free memory for each; a third of it is used
+NEEDED = 1e9  # bytes of free memory for each, which uses a quarter of it
 # The first of these that is missing starts the helpers: kernels of fits and predictions, and those
 # that read Parquet, which comes before.
 EARLY = ("curves.", "trees.", "thrift.", "pages.")
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 # Kernel and types of its arguments, as in :func:`signature`. Helpers begin with those that take
 # longest, then come from behind: this process needs the last ones of a first fit last. The
 # certificate's are behind all others.
-KERNELS = """
+KERNELS: Sequence[str] = """
 trees._add_trees f1! i1 c1 u3 f1 i i1 (i2 f2) (w2 u2 c2 w2 u2 f1) (c1 i1) f2 f2
 curves._sum_members f2 i1 u3 (i1 i1 i1 f2 i1 f2) b1 - (f1 i1 c3 i1 f1) f1
 patching.patch_ledger f1 i1 f1! i1 u2 f i (f f) i (i i) i2
@@ -57,7 +57,7 @@ trees.list_marks u3 i1 i1 u1
 betting.lower_bound f1 f1 f1 s1 f1 b f
 betting.evidence f1 f1 f1 s1 f1 b f f
 betting.stakes f1 f1 i1
-"""
+""".strip().splitlines()
 
 
 class Helper:
@@ -92,8 +92,8 @@ class Helper:
 _helpers: list[Helper] | None = None  # not asked for yet
 
 
-def was_compiled_by_helpers(kernel: str) -> bool:
-    """Whether one of them was compiling this kernel; returns when none is.
+def wait_for_helpers(kernel: str) -> bool:
+    """Return when no helper is compiling this kernel, and whether one was.
 
     The first of the early kernels that is missing starts them.
     """
@@ -148,7 +148,7 @@ def command(*share: Any) -> list[str]:
 
 def compile_share(share: int, n_shares: int, known: str) -> None:
     """Compile every n_shares-th kernel that is not on disk, without the known one."""
-    for line in KERNELS.split("\n")[1:-1][share::n_shares]:
+    for line in KERNELS[share::n_shares]:
         name, types = line.split(" ", 1)
         if name != known:
             print(name, flush=True)

@@ -65,12 +65,13 @@ class KernelCache:
     def load_overload(self, sig: Any, context: Any) -> Any:
         context.refresh()
         found = self._load(sig, context)
-        if found is None and ahead.was_compiled_by_helpers(self._name):
-            found = self._load(sig, context)
-            if found is None:
-                ahead.give_up()
         if found is None:
-            progress.compiling()
+            waited = ahead.wait_for_helpers(self._name)
+            found = self._load(sig, context)  # a helper may just have written it
+            if found is None:
+                progress.compiling()
+                if waited:
+                    ahead.give_up()
         return found
 
     def _load(self, sig: Any, context: Any) -> Any:
