@@ -12,7 +12,7 @@ import pytest
 from numba import typeof
 
 from outrule.errors import DataError
-from outrule.kernels import ahead, compiling, curves, tally, trees
+from outrule.kernels import ahead, compiling, picking, tally, trees
 
 FIT = """
 import numpy as np
@@ -77,12 +77,12 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_helper_names_and_compiles_its_share(folder, monkeypatch, capsys):
-    lines = ("curves.copy_items f1! f1", "tally.mark_picks c3 i1 b1", "curves.level_of f1! c")
+    lines = ("picking.longest i1", "tally.mark_picks c3 i1 b1", "curves.level_of f1! c")
     monkeypatch.setattr(ahead, "KERNELS", lines)
     ahead.compile_share(0, 2, "curves.level_of")
-    assert capsys.readouterr().out == "curves.copy_items\n"
-    assert [path.name.split("-")[0] for path in folder.rglob("*.kernel")] == ["curves.copy_items"]
-    assert ahead.signature("f1! f1") in curves.copy_items.overloads
+    assert capsys.readouterr().out == "picking.longest\n"
+    assert [path.name.split("-")[0] for path in folder.rglob("*.kernel")] == ["picking.longest"]
+    assert ahead.signature("i1") in picking.longest.overloads
     assert ahead.signature("c3 i1 b1") not in tally.mark_picks.overloads
 
 
@@ -104,14 +104,14 @@ def test_a_kernel_that_a_helper_is_compiling_is_waited_for(helper):
 
 
 def test_what_a_helper_has_compiled_is_loaded(folder, monkeypatch):
-    share = "ahead.KERNELS = ['curves.copy_items f1! f1']; ahead.compile_share(0, 1, '')"
+    share = "ahead.KERNELS = ['picking.longest i1']; ahead.compile_share(0, 1, '')"
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(folder))
     started = ahead.Helper([sys.executable, "-c", f"from outrule.kernels import ahead; {share}"])
     monkeypatch.setattr(ahead, "_helpers", [started])
     while not started.doing:
         time.sleep(0.01)
-    kernel = compiling.njit(cache=True, nogil=True)(curves.copy_items.py_func)
-    kernel.compile(ahead.signature("f1! f1"))
+    kernel = compiling.njit(cache=True, nogil=True)(picking.longest.py_func)
+    kernel.compile(ahead.signature("i1"))
     assert list(kernel.stats.cache_hits.values()) == [1]
     assert ahead._helpers == [started]
 
@@ -145,7 +145,7 @@ def test_a_helper_has_the_package_of_this_process(tmp_path):
 
 
 def test_other_kernels_are_not_waited_for(helper):
-    assert not ahead.wait_for_helpers("trees.descend")
+    assert not ahead.wait_for_helpers("trees.answer_yes")
     assert helper.process.poll() is None
 
 

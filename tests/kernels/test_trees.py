@@ -74,16 +74,10 @@ def test_sums_and_steps_are_those_of_single_answers(seed):
             for question in range(2, 9):
                 yes = (values[j] for j in here if slow_trees.answer(question, *own[j]))
                 assert sums[at, 1 + question].tolist() == sum(yes, np.zeros(2)).tolist()
-    by_test = np.zeros((4, 2))
-    trees.sum_by_test(values, offsets, picks, by_test)
     for test in range(4):
-        yes = (values[j] for j in range(n) if marks[j][test])
-        assert by_test[test].tolist() == sum(yes, np.zeros(2)).tolist()
-    for question in range(-1, 9):
-        moved = node.copy()
-        trees.descend(moved, question, level, item, offsets, picks, 2, 3)
-        for j in range(n):
-            assert moved[j] == 2 * node[j] + slow_trees.answer(question, *own[j])
+        moved = 2 * node
+        trees.answer_yes(moved, picks[test], offsets)
+        assert moved.tolist() == [2 * node[j] + marks[j][test] for j in range(n)]
 
 
 @given(SEEDS)

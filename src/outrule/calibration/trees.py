@@ -213,8 +213,9 @@ class _Growth:
         """All tests, or those that would split best."""
         if len(self.picks) <= MOST_TESTS:
             return np.arange(len(self.picks))
-        yes = np.zeros((len(self.picks), 2))
-        kernels.trees.sum_by_test(self.values, self.offsets, self.picks, yes)
+        sums, level = np.zeros((len(self.picks), 1, 2)), np.zeros(len(self.values), dtype=np.uint8)
+        kernels.curves.sum_by_level(self.values, level, self.offsets, self.picks, 0, 1, sums)
+        yes = sums[:, 0]
         gains = self._fall(yes) + self._fall(self.values.sum(axis=0) - yes)
         return np.sort(np.argsort(-gains, kind="stable")[:MOST_TESTS])
 
@@ -238,8 +239,7 @@ class _Growth:
                 leaves = np.stack([no[:, question], yes[:, question]], axis=1).reshape(-1, 2)
             else:
                 leaves = np.stack([leaves, np.zeros_like(leaves)], axis=1).reshape(-1, 2)
-            rest = (self.level, self.item, self.offsets, self.picks)
-            kernels.trees.descend(node, asked[turn], *rest, len(self.edges), len(self.items))
+            self._descend(node, asked[turn])
             if turn < depth - 1:
                 lighter = int(leaves[1::2, 1].sum() < leaves[::2, 1].sum())
                 above, sums = sums, self._sums(node, len(leaves), lighter)
@@ -248,6 +248,17 @@ class _Growth:
         value = np.clip(value, -self.part.span, self.part.span)  # estimated outcomes can be far off
         self.error = kernels.trees.settle(node, value, self.outside, self.values, self.residual)
         return asked, value
+
+    def _descend(self, node: NDArray[np.uint8], question: int) -> None:
+        """Move every item from its node to 2 node, or to 2 node + 1 if the answer is yes."""
+        first_item, first_test = len(self.edges), len(self.edges) + len(self.items)
+        node *= 2
+        if question >= first_test:
+            kernels.trees.answer_yes(node, self.picks[question - first_test], self.offsets)
+        elif question >= first_item:
+            node += self.item == question - first_item
+        elif question >= 0:
+            node += self.level > question
 
     def _sums(self, node: NDArray[np.uint8], n_nodes: int, last: int) -> Floats:
         """Residuals and weights by node and answer; only of nodes whose last answer is ``last``."""

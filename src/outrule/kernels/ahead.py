@@ -35,8 +35,8 @@ ROOT = Path(__file__).parents[2]
 # longest, then come from behind: this process needs the last ones of a first fit last. The
 # certificate's are behind all others.
 KERNELS: Sequence[str] = """
-trees._add_trees f1! i1 c1 u3 f1 i i1 (i2 f2) (w2 u2 c2 w2 u2 f1) (c1 i1) f2 f2
-curves._sum_members f2 i1 u3 (i1 i1 i1 f2 i1 f2) b1 - (f1 i1 c3 i1 f1) f1
+trees.add_blocks f1! i1 c1 u3 f1 i i1 (i2 f2) (w2 u2 c2 w2 u2 f1) (c1 i1) f2 f2
+curves.add_members f2 i1 u3 (i1 i1 i1 f2 i1 f2) b1 - (f1 i1 c3 i1 f1) f1
 patching.patch_ledger f1 i1 f1! i1 u2 f i (f f) i (i i) i2
 tally.shrink_margins f1 c2 u2 f f i1
 overlap.overlap_single u3 u2 i1
@@ -51,7 +51,7 @@ curves.sum_by_bin i1 f1 f1! f2 f1 f2
 curves.sum_by_level f2 u1 i1 u3 i i f3
 curves.weigh f1 f1! i1 f1 f1 b1 f1 f2 u1
 trees.settle u1 f1 f1 f2 f1
-trees.descend u1 i u1 c1 i1 u3 i i
+trees.answer_yes u1 u2 i1
 trees.sum_by_answer f2 c1 u1 u1 c1 i1 u1 i i i f3
 trees.list_marks u3 i1 i1 u1
 betting.lower_bound f1 f1 f1 s1 f1 b f

@@ -65,11 +65,11 @@ def best_dense_rules(weights: Floats, scales: Floats, picks: NDArray[np.integer]
     """Pick as best_dense for every row of scales: picks[r, i] is rule r's position in row i."""
     # Compiled code that allocates nothing is compiled sooner.
     lanes, position = np.empty((weights.shape[1] + 1, ROW_LANES)), np.empty(ROW_LANES, np.int64)
-    _best_of_rules(weights, scales, picks, lanes, position)
+    best_of_rules(weights, scales, picks, lanes, position)
 
 
 @njit(nogil=True, cache=True)
-def _best_of_rules(
+def best_of_rules(
     weights: Floats,
     scales: Floats,
     picks: NDArray[np.integer],
@@ -79,25 +79,25 @@ def _best_of_rules(
     n, m = weights.shape
     best = lanes[m]  # lanes past the last row are decided for nothing
     for first in range(0, n, ROW_LANES):
-        rows = weights[first : first + ROW_LANES]
-        for i in range(len(rows)):
+        n_rows = min(ROW_LANES, n - first)
+        for i in range(n_rows):
             for j in range(m):
-                lanes[j, i] = rows[i, j]
+                lanes[j, i] = weights[first + i, j]
         for r in range(len(scales)):
-            if len(rows) < ROW_LANES // 8:
-                _best_of_few(rows, scales[r], position)
+            if n_rows < ROW_LANES // 8:
+                _best_of_few(lanes, scales[r], n_rows, position)
             else:
                 _best_of_lanes(lanes, scales[r], best, position)
-            for i in range(len(rows)):
+            for i in range(n_rows):
                 picks[r, first + i] = position[i]
 
 
 @njit(nogil=True, cache=True)
-def _best_of_few(rows: Floats, scale: Floats, position: Integers) -> None:
-    for i in range(len(rows)):
+def _best_of_few(lanes: Floats, scale: Floats, n_rows: int, position: Integers) -> None:
+    for i in range(n_rows):
         best, position[i] = -np.inf, 0
         for j in range(len(scale)):
-            value = rows[i, j] * scale[j]
+            value = lanes[j, i] * scale[j]
             if value > best:
                 best, position[i] = value, j
 

@@ -40,8 +40,10 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Function], Function]:
     """``numba.njit``, with the cache of this module."""
 
     def compiled(function: Function) -> Function:
-        # Nobody calls a kernel from C, so there is no wrapper for that to compile.
-        kernel: Any = numba.njit(**(options | {"no_cfunc_wrapper": True}))(function)
+        # No wrappers are compiled to call a kernel from C, or one named with _ from Python.
+        inner = function.__name__.startswith("_")
+        without = {"no_cfunc_wrapper": True, "no_cpython_wrapper": inner}
+        kernel: Any = numba.njit(**(options | without))(function)
         if cache and kernel is not function:  # it is, with NUMBA_DISABLE_JIT=1
             kernel._cache = KernelCache(function)
         return kernel  # type: ignore[no-any-return] # called as the function is

@@ -152,11 +152,11 @@ def sum_members(
     # Branches on an argument that is None are not compiled: most problems need no projection.
     room = np.empty(np.diff(offsets).max(initial=0)) if simplex else None
     space = _workspace(offsets, picks)
-    _sum_members(starts, offsets, picks, patches, frozen, room, space, result)
+    add_members(starts, offsets, picks, patches, frozen, room, space, result)
 
 
 @njit(nogil=True, cache=True)
-def _sum_members(
+def add_members(
     starts: Floats,
     offsets: Integers,
     picks: NDArray[np.integer],
@@ -166,38 +166,26 @@ def _sum_members(
     space: Space,
     result: Floats,
 ) -> None:
-    few, nearby = space[0], space[1]
+    few, near = space[0], space[1]
     lengths, order, ends, points, begins, rising = patches
-    for first in range(0, len(offsets) - 1, FEW):
-        begin, near = offsets[first], _near(offsets, first, nearby)
-        end = begin + near[-1]
-        stays = frozen[begin:end] if len(frozen) else frozen
-        for j in range(begin, end):
-            result[j] = 0.0
+    last = len(offsets) - 1
+    for first in range(0, last, FEW):
+        n, begin = min(FEW, last - first), offsets[first]
+        for i in range(FEW + 1):  # instances behind the last are empty
+            near[i] = offsets[first + min(i, n)] - begin
+        size = near[n]
+        stays = frozen[begin : begin + size] if len(frozen) else frozen
+        for j in range(size):
+            result[begin + j] = 0.0
         for c in range(len(lengths) - 1):
-            copy_items(starts[c, begin:end], few)
+            for j in range(size):  # to copy a slice takes Numba seconds to compile
+                few[j] = starts[c, begin + j]
             if room is not None:
                 project_simplices(few, near, stays)
             some = (order, ends, points, begins, rising, lengths[c], lengths[c + 1])
-            _patch_few(few, near, picks, first, some, stays, room, space)
-            for j in range(begin, end):
-                result[j] += few[j - begin]
-
-
-@njit(nogil=True, cache=True)
-def _near(offsets: Integers, first: int, room: Integers) -> Integers:
-    """The offsets of FEW instances, from 0 on; by a loop, as a difference compiles slowly."""
-    near = room[: min(FEW, len(offsets) - 1 - first) + 1]
-    for i in range(len(near)):
-        near[i] = offsets[first + i] - offsets[first]
-    return near
-
-
-@njit(nogil=True, cache=True)
-def copy_items(source: Floats, target: Floats) -> None:
-    """Copy to the front of an array; to assign a slice takes Numba seconds to compile."""
-    for j in range(len(source)):
-        target[j] = source[j]
+            _patch_few(few, near, n, picks, first, some, stays, room, space)
+            for j in range(size):
+                result[begin + j] += few[j]
 
 
 def _workspace(offsets: Integers, picks: NDArray[np.integer]) -> Space:
@@ -217,6 +205,7 @@ def _workspace(offsets: Integers, picks: NDArray[np.integer]) -> Space:
 def _patch_few(
     few: Floats,
     offsets: Integers,
+    n: int,
     picks: NDArray[np.integer],
     first: int,
     patches: tuple[Integers, Integers, Floats, Integers, Floats, int, int],
@@ -224,33 +213,31 @@ def _patch_few(
     room: Floats | None,
     space: Space,
 ) -> None:
-    """Some patches for at most FEW instances, whose items are ``few``; picks are from ``first``.
+    """Some patches for n of FEW instances, whose items are ``few``; picks are from ``first``.
 
     Behind the items is one more number: instances without a mark move that one. ``room`` is for the
     items of an instance that is projected on the simplex; None without projections.
     """
     order, ends, points, begins, rising, begin, end = patches
     _, _, marks, written, lanes = space
-    n, spare = len(offsets) - 1, len(few) - 1
+    spare = len(few) - 1
     for t in range(begin, end):
         rule = order[t]
         if rule < 0:
-            for i in range(n):
+            for i in range(FEW):
                 best = spare  # of an instance without items, too
                 if offsets[i] < offsets[i + 1]:
                     best = _largest(few, offsets[i], offsets[i + 1])
                     best = spare if len(frozen) and frozen[best] else best
                 marks[rule, 0, i] = best
-            for i in range(n, FEW):
-                marks[rule, 0, i] = spare
         elif written[rule] != first + 1:
             written[rule] = first + 1
             for j in range(picks.shape[1]):
-                _locate(picks[rule, j, first : first + n], offsets, frozen, spare, marks[rule, j])
-        pieces = rising[begins[t] : begins[t + 1]]
+                _locate(picks[rule, j], first, n, offsets, frozen, spare, marks[rule, j])
+        curve, pieces = (ends[t], ends[t + 1]), (begins[t], begins[t + 1])
         for j in range(picks.shape[1] if rule >= 0 else 1):
             places = marks[rule, j]
-            _follow(few, places, n, points, ends[t], ends[t + 1], pieces, lanes)
+            _follow(few, places, n, points, curve, rising, pieces, lanes)
             if room is not None:
                 for i in range(n):
                     if places[i] < spare:
@@ -259,16 +246,22 @@ def _patch_few(
 
 @njit(nogil=True, cache=True)
 def _locate(
-    picks: NDArray[np.integer], offsets: Integers, frozen: Flags, spare: int, places: Places
+    picks: NDArray[np.integer],
+    first: int,
+    n: int,
+    offsets: Integers,
+    frozen: Flags,
+    spare: int,
+    places: Places,
 ) -> None:
     """Where the picked items are; spare where there is none, or it is frozen."""
-    for i in range(len(picks), len(places)):  # to assign a slice takes longer to compile
+    for i in range(n, FEW):  # to assign a slice takes longer to compile
         places[i] = spare
-    for i in range(len(picks)):
-        place = offsets[i] + np.int64(picks[i])
+    for i in range(n):
+        place = offsets[i] + np.int64(picks[first + i])
         places[i] = place if place < offsets[i + 1] else spare
     if len(frozen):
-        for i in range(len(picks)):
+        for i in range(n):
             if places[i] < spare and frozen[places[i]]:
                 places[i] = spare
 
@@ -301,9 +294,9 @@ def _follow(
     places: Places,
     n: int,
     points: Floats,
-    first: int,
-    last: int,
+    curve: tuple[int, int],
     rising: Floats,
+    pieces: tuple[int, int],
     lanes: Floats,
 ) -> None:
     """:func:`value_at` for FEW items, piece by piece for all of them, so that it is vectors.
@@ -311,6 +304,7 @@ def _follow(
     A piece of the curve adds its slope times what p is beyond its point, at most its width. The
     points' Y are those sums, so one piece after the last point below p has the same bits.
     """
+    first, last = curve
     if n < FEW // 8:
         for i in range(n):
             few[places[i]] = value_at(points, first, last, few[places[i]])
@@ -318,7 +312,7 @@ def _follow(
     for i in range(FEW):
         lanes[i] = few[places[i]] * SCALE
         lanes[FEW + i] = points[first, Y]
-    for j in range(0, len(rising), STEP):
+    for j in range(pieces[0], pieces[1], STEP):
         xa, slope_a, width_a = rising[j, X], rising[j, SLOPE], rising[j, WIDTH]
         xb, slope_b, width_b = rising[j + 1, X], rising[j + 1, SLOPE], rising[j + 1, WIDTH]
         xc, slope_c, width_c = rising[j + 2, X], rising[j + 2, SLOPE], rising[j + 2, WIDTH]

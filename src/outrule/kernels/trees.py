@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.curves import level_of
-from outrule.kernels.picking import ZERO
+from outrule.kernels.picking import ZERO, frozen
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -58,21 +58,6 @@ def list_marks(picks: NDArray[np.integer], offsets: Integers, ends: Integers, ma
 
 
 @njit(nogil=True, cache=True)
-def sum_by_test(
-    values: Floats, offsets: Integers, picks: NDArray[np.integer], sums: Floats
-) -> None:
-    """Add to ``sums[r]`` the values (n, 2) of the items that test r marks."""
-    n_tests, k, n = picks.shape
-    for r in range(n_tests):
-        for c in range(k):
-            for i in range(n):
-                position = np.int64(picks[r, c, i])
-                if position < offsets[i + 1] - offsets[i]:
-                    sums[r, 0] += values[offsets[i] + position, 0]
-                    sums[r, 1] += values[offsets[i] + position, 1]
-
-
-@njit(nogil=True, cache=True)
 def sum_by_answer(
     values: Floats,
     inside: Codes,
@@ -102,39 +87,20 @@ def sum_by_answer(
             if len(item) and 0 <= item[j] < n_items:
                 sums[at, first_item + item[j], 0] += residual
                 sums[at, first_item + item[j], 1] += weight
-            for mark in marks[ends[j] : ends[j + 1]]:
-                if mark < n_tests:
-                    sums[at, first_item + n_items + mark, 0] += residual
-                    sums[at, first_item + n_items + mark, 1] += weight
+            for place in range(ends[j], ends[j + 1]):
+                if marks[place] < n_tests:
+                    sums[at, first_item + n_items + marks[place], 0] += residual
+                    sums[at, first_item + n_items + marks[place], 1] += weight
 
 
 @njit(nogil=True, cache=True)
-def descend(
-    node: Bytes,
-    question: int,
-    level: Bytes,
-    item: Codes,
-    offsets: Integers,
-    picks: NDArray[np.integer],
-    n_edges: int,
-    n_items: int,
-) -> None:
-    """Move every item from its node to 2 node, or to 2 node + 1 if the answer is yes."""
-    row = question - n_edges - n_items
-    if 0 <= question < n_edges:
-        for j in range(len(node)):
-            node[j] = 2 * node[j] + (level[j] > question)
-    elif 0 <= question < n_edges + n_items and len(item):
-        for j in range(len(node)):
-            node[j] = 2 * node[j] + (item[j] == question - n_edges)
-    else:
-        for j in range(len(node)):
-            node[j] = 2 * node[j]
-        for c in range(picks.shape[1] if 0 <= row < len(picks) else 0):
-            for i in range(len(offsets) - 1):
-                position = np.int64(picks[row, c, i])
-                if position < offsets[i + 1] - offsets[i]:
-                    node[offsets[i] + position] |= 1
+def answer_yes(node: Bytes, picks: NDArray[np.integer], offsets: Integers) -> None:
+    """Set the last bit of the node of every item that ``picks`` (k, n) chooses."""
+    for c in range(picks.shape[0]):
+        for i in range(picks.shape[1]):
+            position = np.int64(picks[c, i])
+            if position < offsets[i + 1] - offsets[i]:
+                node[offsets[i] + position] |= 1
 
 
 @njit(nogil=True, cache=True)
@@ -169,17 +135,23 @@ def add_trees(
     # A row of answers for every question, and one that is always no.
     words = np.zeros((len(edges) + n_items + len(picks) + 1, size // WORD), dtype=np.uint64)
     leaf, about = np.zeros((GROUP, size // WORD), np.uint64), np.zeros((2, size), dtype=np.int32)
-    n_known = (len(edges) + 1) * (n_items + 1)
-    known = np.empty((len(ends) - 1, n_known if len(prediction) > 4 * n_known else 0))
     # It is not allocated in compiled code, which takes longer to compile then.
     space = (words, words.view(np.uint8), about, leaf, leaf.view(np.uint8), np.zeros(size))
     lanes = (np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64))
-    about_items = (prediction, offsets, item, picks, edges, n_items)
-    _add_trees(*about_items, ends, forest, space, lanes, known, result)
+    rest = (edges, n_items, ends, forest, space, lanes)
+    n_levels, n_codes, known = len(edges) + 1, n_items + 1, np.empty((len(ends) - 1, 0))
+    if len(prediction) > 4 * n_levels * n_codes:
+        # Many items have no mark: then each answer is computed once, by level and item.
+        level = frozen(np.repeat(np.append(-np.inf, edges), n_codes))
+        code = np.tile(np.arange(n_codes, dtype=np.int32), n_levels)
+        answered = np.zeros((len(ends) - 1, len(level)))
+        add_blocks(level, np.arange(len(level) + 1), code, picks[:0], *rest, known, answered)
+        known = answered
+    add_blocks(prediction, offsets, item, picks, *rest, known, result)
 
 
 @njit(nogil=True, cache=True)
-def _add_trees(
+def add_blocks(
     prediction: Floats,
     offsets: Integers,
     item: Codes,
@@ -197,9 +169,6 @@ def _add_trees(
     n_tests, n_members = len(picks), len(ends) - 1
     _, answers, about, _, _, total = space
     size, (lane, place) = len(total), lanes
-    if known.size:
-        # Many items have no mark: then each answer is computed once, by level and item.
-        _fill_known(n_edges, n_items, forest, ends, space, known)
     first = ZERO
     while first < n:
         last = first + 1
@@ -207,22 +176,22 @@ def _add_trees(
             last += 1
         begin, n_lanes = offsets[first], ZERO
         for j in range(len(lane)):
-            lane[j] = -1 if known.size else 0
+            lane[j] = -1
         for r in range(n_tests):
-            _mark(picks[r], offsets, first, last, lane)
+            n_lanes = _answer(picks, r, offsets, first, last, lane, n_lanes, answers, first_test)
         for j in range(begin, offsets[last]):
             level = np.int64(level_of(edges, prediction[j]))
             code = item[j] if len(item) else -1
             code = code if 0 <= code < n_items else n_items
-            if lane[j - begin] < 0:
+            at = lane[j - begin]
+            if at < 0 and known.size:  # it has no mark
                 for c in range(n_members):
                     result[c, j] += known[c, level * (n_items + 1) + code]
-            else:
-                about[0, n_lanes], about[1, n_lanes], place[n_lanes] = level, code, j
-                lane[j - begin] = n_lanes
+                continue
+            if at < 0:
+                at = n_lanes
                 n_lanes += 1
-        for r in range(n_tests):
-            _answer(picks[r], offsets, first, last, lane, answers[first_test + r])
+            about[0, at], about[1, at], place[at] = level, code, j
         _ask(answers, about, n_edges, first_test, n_lanes)
         for c in range(n_members):
             _sum_leaves(forest, ends[c], ends[c + 1], n_lanes, space)
@@ -232,57 +201,34 @@ def _add_trees(
 
 
 @njit(nogil=True, cache=True)
-def _fill_known(
-    n_edges: int,
-    n_items: int,
-    forest: tuple[Integers, Floats],
-    ends: Integers,
-    space: Space,
-    known: Floats,
-) -> None:
-    """What the trees of every member say of an item without a mark, by its level and item."""
-    _, answers, about, _, _, total = space
-    size = len(total)
-    for first in range(0, known.shape[1], size):
-        n = min(size, known.shape[1] - first)
-        for j in range(n):
-            about[0, j], about[1, j] = divmod(first + j, n_items + 1)
-        _ask(answers, about, n_edges, n_edges + n_items, n)
-        for c in range(len(known)):
-            _sum_leaves(forest, ends[c], ends[c + 1], n, space)
-            for j in range(n):
-                known[c, first + j] = total[j]
-
-
-@njit(nogil=True, cache=True)
-def _mark(
-    picks: NDArray[np.integer], offsets: Integers, first: int, last: int, lane: Codes
-) -> None:
-    """Write 0 for the items of ``picks`` (k, n), of the instances from first to last - 1."""
-    for c in range(picks.shape[0]):
-        for i in range(first, last):
-            position = np.int64(picks[c, i])
-            if position < offsets[i + 1] - offsets[i]:
-                lane[offsets[i] - offsets[first] + position] = 0
-
-
-@njit(nogil=True, cache=True)
 def _answer(
     picks: NDArray[np.integer],
+    test: int,
     offsets: Integers,
     first: int,
     last: int,
     lane: Codes,
-    answer: Bytes,
-) -> None:
-    """Answer yes for the same items, each in its lane."""
-    for j in range(len(answer)):
-        answer[j] = 0
-    for c in range(picks.shape[0]):
+    n_lanes: int,
+    answers: Bytes,
+    first_test: int,
+) -> int:
+    """Answer yes for the items that a test marks, of the instances from first to last - 1.
+
+    Those that have no lane yet get the next one; returns how many lanes there are.
+    """
+    row = first_test + test
+    for j in range(answers.shape[1]):
+        answers[row, j] = 0
+    for c in range(picks.shape[1]):
         for i in range(first, last):
-            position = np.int64(picks[c, i])
+            position = np.int64(picks[test, c, i])
             if position < offsets[i + 1] - offsets[i]:
-                answer[lane[offsets[i] - offsets[first] + position]] = 1
+                at = offsets[i] - offsets[first] + position
+                if lane[at] < 0:
+                    lane[at] = n_lanes
+                    n_lanes += 1
+                answers[row, lane[at]] = 1
+    return n_lanes
 
 
 def padded(questions: Integers, values: Floats, n_questions: int) -> tuple[Integers, Floats]:
@@ -299,12 +245,11 @@ def padded(questions: Integers, values: Floats, n_questions: int) -> tuple[Integ
 @njit(nogil=True, cache=True)
 def _ask(answers: Bytes, about: Codes, n_edges: int, first_test: int, n: int) -> None:
     """The answers about the level of the prediction and the item, the rows of ``about``."""
-    for q in range(n_edges):
+    for q in range(first_test):
+        row = 0 if q < n_edges else 1
+        low, high = (q + 1, n_edges) if row == 0 else (q - n_edges, q - n_edges)
         for j in range(n):
-            answers[q, j] = about[0, j] > q
-    for q in range(n_edges, first_test):
-        for j in range(n):
-            answers[q, j] = about[1, j] == q - n_edges
+            answers[q, j] = low <= about[row, j] <= high
 
 
 @njit(nogil=True, cache=True)
@@ -319,20 +264,22 @@ def _sum_leaves(
         total[j] = 0.0
     for first in range(begin, end, GROUP):
         for t in range(GROUP):
-            _number(words, asked[first + t if first + t < end else silent], n_words, numbers[t])
-        a, b = values[first], values[first + 1 if first + 1 < end else silent]
-        c = values[first + 2 if first + 2 < end else silent]
-        d = values[first + 3 if first + 3 < end else silent]
+            _number(words, asked, first + t if first + t < end else silent, n_words, numbers, t)
+        a, b = first, first + 1 if first + 1 < end else silent
+        c, d = first + 2 if first + 2 < end else silent, first + 3 if first + 3 < end else silent
         for j in range(n):
-            so_far = total[j] + a[leaf[0, j]] + b[leaf[1, j]]
-            total[j] = so_far + c[leaf[2, j]] + d[leaf[3, j]]
+            so_far = total[j] + values[a, leaf[0, j]] + values[b, leaf[1, j]]
+            total[j] = so_far + values[c, leaf[2, j]] + values[d, leaf[3, j]]
 
 
 @njit(nogil=True, cache=True)
-def _number(words: Words, asked: Integers, n_words: int, number: Words) -> None:
+def _number(
+    words: Words, asked: Integers, tree: int, n_words: int, numbers: Words, row: int
+) -> None:
     """The leaf of every item: its answers as the digits of a number, a byte in every word."""
-    a, b, c = words[asked[0]], words[asked[1]], words[asked[2]]
-    d, e, f = words[asked[3]], words[asked[4]], words[asked[5]]
+    a, b, c = asked[tree, 0], asked[tree, 1], asked[tree, 2]
+    d, e, f = asked[tree, 3], asked[tree, 4], asked[tree, 5]
     for j in range(n_words):  # all in one pass, so that it is vectors
-        half = (a[j] << ONE | b[j]) << ONE | c[j]
-        number[j] = ((half << ONE | d[j]) << ONE | e[j]) << ONE | f[j]
+        half = (words[a, j] << ONE | words[b, j]) << ONE | words[c, j]
+        half = (half << ONE | words[d, j]) << ONE | words[e, j]
+        numbers[row, j] = half << ONE | words[f, j]
