@@ -125,7 +125,8 @@ def squares_over_picks(
     n_rules, k, n = picks.shape
     sums = np.empty(len(weight), dtype=np.int64)
     for r in range(n_rules):
-        sums[:] = 0
+        for g in range(len(sums)):  # to assign a slice takes longer to compile
+            sums[g] = 0
         for j in range(k):
             for i in range(n):
                 position = np.int64(picks[r, j, i])
@@ -133,7 +134,8 @@ def squares_over_picks(
                     sums[group[i]] += values[offsets[i] + position]
         squares[r] = 0.0
         for g in range(len(weight)):
-            squares[r] += (sums[g] - weight[g] * means[r]) ** 2
+            difference = sums[g] - weight[g] * means[r]
+            squares[r] += difference * difference
 
 
 @njit(nogil=True, cache=True)
