@@ -79,6 +79,8 @@ def folder(tmp_path, monkeypatch):
 def test_a_helper_names_and_compiles_its_share(folder, monkeypatch, capsys):
     lines = ("picking.longest i1", "tally.mark_picks c3 i1 b1", "curves.level_of f1! c")
     monkeypatch.setattr(ahead, "KERNELS", lines)
+    new = compiling.njit(cache=True, nogil=True)(picking.longest.py_func)  # not compiled before
+    monkeypatch.setattr(picking, "longest", new)
     ahead.compile_share(0, 2, "curves.level_of")
     assert capsys.readouterr().out == "picking.longest\n"
     assert [path.name.split("-")[0] for path in folder.rglob("*.kernel")] == ["picking.longest"]
