@@ -1,6 +1,7 @@
 """The command line and its surroundings: closed streams, full devices, loops, hostile names."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -50,6 +51,19 @@ def test_closed_streams_are_a_sentence_or_no_problem(folder, tmp_path):  # noqa:
         assert words in done.stderr
         assert done.stderr == "" if code == 0 else one_sentence(done.stderr)
     assert (tmp_path / "a.csv").read_text() == (tmp_path / "b.csv").read_text()
+
+
+def test_an_interruption_is_answered_at_once(folder):  # noqa: F811
+    # A shell may have ignored interruptions, and then they are ignored here too.
+    ignored = signal.signal(signal.SIGINT, signal.default_int_handler)
+    command = [*OUTRULE.split(), "predict", folder / "model.json", "-", "-o", folder / "never.csv"]
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdin.write(b" " * 2**20)  # returns when the command reads
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b"Stopping, which can take a few seconds.\n"
+    signal.signal(signal.SIGINT, ignored)
+    assert process.returncode == 130
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")  # noqa: PTH110

@@ -4,7 +4,9 @@
 # scikit-learn take seconds, and `outrule --help` should not wait for them.
 import inspect
 import os
+import signal
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -69,9 +71,18 @@ def _open_closed_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
 
 
+def _stop(number: int, frame: Any) -> None:
+    """Answer Ctrl-C at once: threads first finish their piece, or the kernel they compile."""
+    with suppress(OSError):
+        os.write(2, b"Stopping, which can take a few seconds.\n")
+    signal.default_int_handler(number, frame)
+
+
 def run() -> None:
     """The command from the shell; what typer itself prints can meet a full disk as well."""
     _open_closed_streams()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored
+        signal.signal(signal.SIGINT, _stop)
     os.environ.setdefault("RUST_BACKTRACE", "0")  # a panic of Polars is said in a sentence
     try:
         with refusals():
