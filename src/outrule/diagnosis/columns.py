@@ -12,7 +12,6 @@ from outrule.calibration.check import FreshBatches
 from outrule.calibration.cross_fit import CrossFit
 from outrule.data.filled import Flags, other_columns
 from outrule.data.instances import Instances
-from outrule.data.origin import TableOrigin
 from outrule.data.sketch import hash_all
 from outrule.diagnosis.findings import Finding, Severity, error, note, warning
 from outrule.model.settings import Settings
@@ -37,13 +36,6 @@ def examine_columns(instances: Instances, settings: Settings) -> Iterator[Findin
     yield from _same_rows(instances)
     yield from _rare_items(instances)
     yield from _times(instances, settings)
-
-
-def _frame(instances: Instances) -> pl.DataFrame:
-    origin = instances.origin
-    assert isinstance(origin, TableOrigin)
-    frame: pl.DataFrame = origin.frame
-    return frame
 
 
 def _observed(instances: Instances) -> tuple[Floats, Booleans] | None:
@@ -155,7 +147,7 @@ def _filled(instances: Instances) -> Iterator[Finding]:
 
 def _same_rows(instances: Instances) -> Iterator[Finding]:
     """Rows of an instance that are alike in all columns, where no item says what they offer."""
-    frame = _frame(instances)
+    frame: pl.DataFrame = instances.origin.frame  # type: ignore[attr-defined] # of a table
     odd = any(kind == pl.Object or kind.is_nested() for kind in frame.dtypes)
     if instances.item is not None or odd:
         return

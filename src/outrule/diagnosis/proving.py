@@ -14,7 +14,7 @@ from outrule.model.fitting import first_batch
 from outrule.proof.advice import LEAST_EFFECTIVE
 from outrule.proof.confidence import Bets, Range, observations_needed
 from outrule.proof.evaluation import unit_of
-from outrule.proof.logged import Log
+from outrule.proof.logged import Log, sizes_of, support_of
 from outrule.words import count, listed, plural, round_up
 
 DELTA = 0.05
@@ -73,7 +73,7 @@ def examine_proof(
 def _bets(decided: RuleDecisions, log: Log | None, rule: int) -> Bets:
     ours, theirs = decided.plain_marks, decided.marks(rule)
     if log is not None:
-        return decided.observations.bets(log.difference(ours, theirs), log.widest)
+        return decided.observations.bets(log.difference(ours, theirs), log.kinds[-1].apart)
     width = _width(decided)
     difference = decided.worth(ours) - decided.worth(theirs)
     return decided.observations.bets(difference, Range(-width, width))
@@ -217,7 +217,8 @@ def _open_log(decided: RuleDecisions) -> Log | None:
 
 
 def _support(decided: RuleDecisions, log: Log) -> Iterator[Finding]:
-    size = log.sizes(decided.plain_marks, decided.observations)["effective_n"]
+    weights, observations = log.weights(decided.plain_marks), decided.observations
+    size = sizes_of(weights, observations)["effective_n"]
     few = size < LEAST_EFFECTIVE
     yield Finding(
         Severity.WARNING if few else Severity.NOTE,
@@ -229,8 +230,8 @@ def _support(decided: RuleDecisions, log: Log) -> Iterator[Finding]:
         else "For differences to rules, which certify judges, it is usually worth less.",
     )
     for number, rule in enumerate(decided.rules):
-        marks = decided.marks(number)
-        found = log.support(rule.name, decided.plain_marks, marks, decided.observations)
+        never = log.never(decided.plain_marks, decided.marks(number))
+        found = support_of(rule.name, *never, decided.instances, observations)
         if found.share > 0:
             names = [repr(item) for item in found.items]
             items = f" (most often {listed(names)})" if names else ""

@@ -279,7 +279,10 @@ class Answer:
         found, gain = self.certificate, self.certificate.improvement
         interval = f"{self.confidence} interval {self.figures.interval(gain._asdict(), '+')}"
         if gain.lower <= 0 <= gain.upper:
-            interval = f"{self._insignificant} {interval}"
+            words = "not significant:"
+            if found.rivals[0].lower > 0:  # plain's: one bound is tighter than an interval's end
+                words = "above zero by the one-sided bound, but not by the two-sided"
+            interval = f"{words} {interval}"
         if found.if_declared is not None:
             interval += f", if no {found.unit} can weigh more than {found.heaviest:g}"
         noun, one = f"{found.value.noun} ".lstrip(), self.instance
@@ -293,18 +296,6 @@ class Answer:
             figure = f"{self._scaled(100 / found.plain.mean)} %"
             lines.insert(2, Worth(figure, "of the plain optimiser's value", ""))
         return lines
-
-    @property
-    def _insignificant(self) -> str:
-        """What to say of an interval that includes zero.
-
-        A lower bound alone is tighter than the end of a two-sided interval with the same
-        confidence, so that ``against`` may well say "by at least".
-        """
-        plain = next(rival for rival in self.certificate.rivals if rival.name == "plain")
-        if plain.lower > 0:
-            return "above zero by the one-sided bound, but not by the two-sided"
-        return "not significant:"
 
     def _scaled(self, times: float) -> str:
         """The improvement times a number, with the digits that its interval supports.
@@ -345,15 +336,6 @@ class Answer:
         return self._advice.next_step
 
     @property
-    def _added(self) -> str:
-        """How many observations a continued certificate has more than the one before."""
-        found = self.certificate
-        if not found.earlier:
-            return ""
-        more = found.n_observations - found.earlier[-1].n_observations
-        return f", {more:,} of them new since the last look"
-
-    @property
     def text(self) -> str:
         """All of it, for a terminal."""
         found, write = self.certificate, self._gap_figures
@@ -362,7 +344,10 @@ class Answer:
         if found.if_declared is not None:
             least += f" if no {found.unit} can weigh more than {found.heaviest:g}"
         best, other = self.closest_rival
-        closest = f"closest rival: {best}"
+        closest, new = f"closest rival: {best}", ""
+        if found.earlier:
+            more = found.n_observations - found.earlier[-1].n_observations
+            new = f", {more:,} of them new since the last look"
         if other is not None:
             closest = f"smallest difference: {best}; lowest bound: {other}"
         lines = [
@@ -374,7 +359,7 @@ class Answer:
             self.worth_sentence,
             f"gap {write.signed(found.gap)} ({least}; approximately "
             f"{write.interval(near._asdict(), '+')}) on "
-            f"{count(found.n_observations, found.unit)}{self._added}; {closest}",
+            f"{count(found.n_observations, found.unit)}{new}; {closest}",
             self.margin,
             *([self.feedback] if self.feedback else []),
             *([self.warning] if self.warning else []),

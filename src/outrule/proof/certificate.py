@@ -94,19 +94,19 @@ def certify(
                 raise refuse_argument("given", name, "certify", "left out for Partitions")
         with threads.using(n_jobs):
             return certify_partitions(model, given, confidence, max_weight, by, previous)
-    instances = model.instances(given, outcomes, available, sample_weight)
-    extent = OutcomeEnds().including(instances.require_observed("certify"))
-    check_choices(model.problem, instances)
-    check_chosen(model.problem, model.rules, instances)
-    if (words := few_choices(model.problem, instances)) is not None:
-        warnings.warn(words, stacklevel=2)
-    extent.check(model.problem)
-    facts = check_new(model, instances)
-    earlier: tuple[Look, ...] = ()
-    if previous is not None:
-        earlier = continued(previous, model, instances, confidence, max_weight)
-    found = cut_held_out(instances, by, earlier)
     with threads.using(n_jobs):
+        instances = model.instances(given, outcomes, available, sample_weight)
+        extent = OutcomeEnds().including(instances.require_observed("certify"))
+        check_choices(model.problem, instances)
+        check_chosen(model.problem, model.rules, instances)
+        if (words := few_choices(model.problem, instances)) is not None:
+            warnings.warn(words, stacklevel=2)
+        extent.check(model.problem)
+        facts = check_new(model, instances)
+        earlier: tuple[Look, ...] = ()
+        if previous is not None:
+            earlier = continued(previous, model, instances, confidence, max_weight)
+        found = cut_held_out(instances, by, earlier)
         numbers = InMemory(model, instances)
         evaluation = Evaluation(model, instances, numbers, confidence, max_weight, earlier, found)
         stated = evaluation.certificate(facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
+from outrule.data.sketch import mix
 from outrule.errors import DataError
 from outrule.kernels.betting import CAP, evidence, lower_bound, stakes, stakes_on_kinds
 from outrule.types import Booleans, Floats, Integers
@@ -151,20 +153,15 @@ class Observations:
 
     def _bets_on_estimates(self, values: Estimates) -> Bets:
         ends = values.ends[-1]
-        unit = ends.width * self.largest
-        lows = [self.of(kind.low - ends.low) / unit for kind in values.kinds]
-        highs = [self.of(ends.high - kind.high) / unit for kind in values.kinds]
-        below, above = (
-            self._on_kinds(np.maximum(rows, 0.0), np.array(least) / ends.width)
-            for rows, least in (
-                (lows, [one.low - ends.low for one in values.ends]),
-                (highs, [ends.high - one.high for one in values.ends]),
-            )
-        )
+        lows = [self.of(kind.low - ends.low) for kind in values.kinds]
+        highs = [self.of(ends.high - kind.high) for kind in values.kinds]
+        below = self._on_kinds(lows, [one.low - ends.low for one in values.ends], ends.width)
+        above = self._on_kinds(highs, [ends.high - one.high for one in values.ends], ends.width)
         return Bets(self.of(values.kinds[-1].middle), self.total, below, above, ends)
 
-    def _on_kinds(self, rows: Floats, least: Floats) -> OneSide:
-        weight = self.total / self.largest
+    def _on_kinds(self, sums: list[Floats], floors: list[float], width: float) -> OneSide:
+        weight, least = self.total / self.largest, np.array(floors) / width
+        rows = np.maximum(np.array(sums) / (width * self.largest), 0.0)
         kind, stake = stakes_on_kinds(rows, weight, self.planned, least)
         return OneSide(rows[kind, np.arange(self.n)], weight, stake, kind, least, True)
 
@@ -299,10 +296,7 @@ def _by_name(instances: Instances) -> Integers:
 
 def shuffled(n: int) -> Integers:
     """The numbers from 0 to n - 1 in the order of their splitmix64 hashes, always the same."""
-    z = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.argsort(z ^ (z >> np.uint64(31)), kind="stable")
+    return np.argsort(mix(np.arange(n, dtype=np.uint64)), kind="stable")
 
 
 def observations_needed(gain: float, variance: float, s: float, delta: float) -> int | None:
@@ -324,8 +318,4 @@ def observations_needed(gain: float, variance: float, s: float, delta: float) ->
 
     if not gain > 0 or not enough(2**60):
         return None
-    low, high = 1, 2**60
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return low
+    return 1 + bisect_left(range(1, 2**60), True, key=enough)

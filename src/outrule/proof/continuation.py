@@ -35,19 +35,13 @@ def continued(
 ) -> tuple[Look, ...]:
     """The looks before this one, the last being ``previous``; DataError if it cannot go on."""
     n = previous.n_instances
-    return looks_before(
-        previous,
-        model,
-        confidence,
-        max_weight,
-        goes_on=lambda: (
-            len(instances) > n and first_part(instances, n).fingerprint == previous.data
-        ),
-        largest=lambda: (
-            largest_decision(model, instances.slice(0, n)),
-            largest_decision(model, instances),
-        ),
-    )
+
+    def sizes() -> tuple[int, int] | None:
+        if len(instances) <= n or first_part(instances, n).fingerprint != previous.data:
+            return None
+        return largest_decision(model, instances.slice(0, n)), largest_decision(model, instances)
+
+    return looks_before(previous, model, confidence, max_weight, sizes)
 
 
 def looks_before(
@@ -55,11 +49,13 @@ def looks_before(
     model: Model,
     confidence: float,
     max_weight: float | None,
-    goes_on: Callable[[], bool],
-    largest: Callable[[], tuple[int, int]],
+    sizes: Callable[[], tuple[int, int] | None],
 ) -> tuple[Look, ...]:
-    """The same for data of any kind: whether they go on from those before, and the largest
-    decisions then and now."""
+    """The same for data of any kind.
+
+    ``sizes`` are of the largest decisions then and now; None if the data do not go on from those
+    before.
+    """
     n = previous.n_instances
     if fingerprint(model, previous.library) != previous.model:
         raise DataError("the earlier certificate is for another model: certify this one afresh.")
@@ -72,14 +68,14 @@ def looks_before(
         raise DataError(
             f"the earlier certificate has max_weight {previous.max_weight:g}. It cannot change."
         )
-    if not goes_on():
+    found = sizes()
+    if found is None:
         raise DataError(
             f"the first {n:,} instances are not those of the earlier certificate (or columns have "
             "changed type), or there are no new ones. Give the earlier data, unchanged and in the "
             "same order, and then the new data."
         )
-    before, now = largest()
-    if now > before:
+    if found[1] > found[0]:
         raise DataError(
             "the new data allow larger decisions than any before, which the earlier certificate "
             "did not allow for: certify the new data by themselves."

@@ -16,10 +16,10 @@ from outrule.model.value import Value
 from outrule.proof.advice import RIVALS
 from outrule.proof.confidence import Estimate, Estimates, Observations, Range, student
 from outrule.proof.judging import Judge, Versus
-from outrule.proof.logged import sizes_of, support_of
+from outrule.proof.logged import kind_of, sizes_of, support_of
 from outrule.proof.novelty import Facts, find_groups, notes_of
 from outrule.proof.numbers import Numbers
-from outrule.proof.segment_verdicts import needed, on_the_whole, segment_judges, segment_results
+from outrule.proof.segment_verdicts import needed, segment_judges, segment_results
 from outrule.proof.statement import (
     FORMAT,
     Certificate,
@@ -58,18 +58,14 @@ class Evaluation:
         self.ours = self.total("outcome", self.calibrated)
         looks = [look.n_instances for look in earlier]
         self.observations = Observations.from_instances(instances, max_weight, looks)
-        low, high = instances.value_range
-        k = max(numbers.k, model.k)
-        self.ends = Range(low, high)
-        if not model.problem.exactly_one:
-            self.ends = Range(k * min(low, 0.0), k * max(high, 0.0))
-        apart = Range(-self.ends.width, self.ends.width)
+        kind = kind_of(model, instances, numbers.k, 0.0)
+        self.ends = kind.values
         self.margin = float(model.margin)
         self.delta = 1.0 - confidence
         # Any rival can fail it, on the whole or in a segment.
         shared = self.delta / ((len(model.rules) + 2) * (1 + (len(found) if found else 0)))
         levels = (self.margin, self.delta, shared)
-        self.whole = Judge(self.observations, apart, *levels)
+        self.whole = Judge(self.observations, kind.apart, *levels)
         self.segments = segment_judges(found, instances, self.whole, max_weight, earlier)
 
     def value(self, picks: Any) -> Intervals:
@@ -148,7 +144,7 @@ class Evaluation:
 
     def certificate(self, facts: Facts | None) -> Certificate:
         """All that is stated; ``facts`` are what is known of the instances' novelty."""
-        model, observations = self.model, self.observations
+        model, observations, found = self.model, self.observations, self.found
         unit = unit_of(model.settings.value, self.instances)
         groups = find_groups(self.instances, self.ours - self.total("outcome", self.plain))
         table, violations, best = self.judge_all()
@@ -179,13 +175,8 @@ class Evaluation:
             model=fingerprint(model),
             library=outrule.__version__,
             format=FORMAT,
-            segmented=self.segmented,
+            segmented=None if found is None else SegmentedBy(**vars(found.by), note=found.note),
         )
-
-    @property
-    def segmented(self) -> SegmentedBy | None:
-        found = self.found
-        return None if found is None else SegmentedBy(**vars(found.by), note=found.note)
 
     def conclusion(self, every: list[Versus], inside: list[list[Versus]]) -> dict[str, Any]:
         """The verdicts, the rivals they hang on, and what would decide an open one."""
@@ -203,7 +194,9 @@ class Evaluation:
             verdicts = dict.fromkeys(verdicts, "inconclusive")
         wanting = list(every)
         for one, rows in zip(self.segments, inside, strict=True):
-            wanting += on_the_whole(rows, one.judge.observations.n, observations.n)
+            n = one.judge.observations.n  # its share of all the data should stay what it is
+            all_data = [row.needed and -(-row.needed * observations.n // n) for row in rows]
+            wanting += [r._replace(needed=n) for r, n in zip(rows, all_data, strict=True)]
         headline, lower = weakest(verdicts.values()), [row.result.lower for row in every]
         return {
             "verdict": headline,
@@ -262,8 +255,7 @@ def unit_of(value: Value, instances: Instances) -> str:
         return value.observation
     if instances.cluster is None:
         return "instance"
-    names = column_names(instances)
-    word = "" if names is None or names.cluster is None else str(names.cluster)
+    word = str(getattr(column_names(instances), "cluster", None) or "")
     return word if word.isalpha() and word.islower() else "cluster"
 
 

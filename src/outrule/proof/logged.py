@@ -98,11 +98,6 @@ class Log:
             kinds += [kind_of(model, instances, k, kappa, learned=way) for kappa, way in pairs]
         return cls(instances, after, tuple(kinds), model.log_base)
 
-    @property
-    def widest(self) -> Range:
-        """Of differences."""
-        return self.kinds[-1].apart
-
     def difference(self, ours: Booleans, theirs: Booleans) -> Estimates:
         """How much more our decisions are worth; items of both cancel."""
         return self._estimates(ours & ~theirs, theirs & ~ours, [one.apart for one in self.kinds])
@@ -144,24 +139,17 @@ class Log:
     def _total(self, column: Floats) -> Floats:
         return np.asarray(np.add.reduceat(column, self.instances.offsets[:-1]))
 
-    def sizes(self, ours: Booleans, observations: Observations) -> dict[str, float]:
-        """The effective sample size for our decisions, and the share of the largest weight."""
-        return sizes_of(self.weights(ours), observations)
-
     def weights(self, ours: Booleans) -> Floats:
         """How many items the observed ones of our decisions stand for, per instance."""
         upweight = self.instances.upweight
         assert upweight is not None
         return self._total(upweight * ours)
 
-    def support(
-        self, rival: str, ours: Booleans, theirs: Booleans, observations: Observations
-    ) -> Support:
-        """The items that the log could never show, where our decisions and a rival's differ."""
-        return support_of(rival, *self.never(ours, theirs), self.instances, observations)
-
     def never(self, ours: Booleans, theirs: Booleans) -> tuple[Floats, Integers]:
-        """How many such items an instance has, and how often each of them is one."""
+        """The items that the log could never show, where our decisions and a rival's differ.
+
+        How many an instance has, and how often each of them is one.
+        """
         instances = self.instances
         assert instances.propensity is not None
         never = (ours ^ theirs) & (instances.propensity == 0)
@@ -204,15 +192,10 @@ class _Items:
     after: Floats
     learned: Floats
 
-    def above_low(self, kind: EstimateKind) -> Floats:
-        """How far bases would be above the low end of the range; not at all if never shown."""
+    def above(self, end: float, kind: EstimateKind) -> Floats:
+        """How far bases would be above an end of the range; not at all if never shown."""
         free = self.learned if kind.learned else self.after
-        return np.where(self.propensity > 0, free - self.value_range[0], 0.0)
-
-    def below_high(self, kind: EstimateKind) -> Floats:
-        """The same for the high end."""
-        free = self.learned if kind.learned else self.after
-        return np.where(self.propensity > 0, self.value_range[1] - free, 0.0)
+        return np.where(self.propensity > 0, free - end, 0.0)
 
     def excess(self, off: Floats) -> Floats:
         """How far estimates can be outside of the range if bases are so far off an end, (n,)."""
@@ -234,13 +217,13 @@ def _below(plus: _Items, minus: _Items, kind: EstimateKind) -> Floats:
     Where an instance could get below the range by more than the slack, all of its bases are moved
     towards their ends, by the same share of the way.
     """
-    more, less = plus.above_low(kind), minus.below_high(kind)
-    excess = plus.excess(more) + minus.excess(less)
+    low, high = plus.value_range
+    more, less = plus.above(low, kind), minus.above(high, kind)
+    excess = plus.excess(more) + minus.excess(-less)
     share = kind.slack / np.where(excess > kind.slack, excess, 1.0)
     share[excess <= kind.slack] = 1.0
-    low, high = plus.value_range
     first = plus.total(low + share[plus.instance] * more)
-    return first - minus.total(high - share[minus.instance] * less)
+    return first - minus.total(high + share[minus.instance] * less)
 
 
 def kind_of(

@@ -191,14 +191,13 @@ def _looks_before(
     if found.n > n:
         files = found.files[: ends.index(n) + 1]
         before = survey(found.data.only(files), model.problem, sample=2)
-    return looks_before(
-        previous,
-        model,
-        confidence,
-        max_weight,
-        goes_on=lambda: found.n > n and _fingerprint(before) == previous.data,
-        largest=lambda: (max(model.k, before.k), max(model.k, found.k)),
-    )
+
+    def sizes() -> tuple[int, int] | None:
+        if found.n <= n or _fingerprint(before) != previous.data:
+            return None
+        return max(model.k, before.k), max(model.k, found.k)
+
+    return looks_before(previous, model, confidence, max_weight, sizes)
 
 
 def _fingerprint(found: Survey) -> str:

@@ -28,7 +28,7 @@ class Decisions:
     plain: Booleans
     calibrated: Booleans
     isotonic: Booleans
-    oracle: Booleans | None  # unknown where not all outcomes are
+    oracle: Booleans | None = None  # unknown where not all outcomes are
 
 
 def decide_again(model: Model, instances: Instances) -> Decisions:
@@ -37,16 +37,11 @@ def decide_again(model: Model, instances: Instances) -> Decisions:
     tests = [_decisions(model, test, instances, layout) for test in model.tests]
     after = _replayed(model, instances, tests, layout)
     smoothed = model.isotonic.apply(instances, layout.per_item.get("frozen"))
-    optima = [
-        _optimum(model, instances, weights, layout)
-        for weights in (instances.prediction, after, smoothed)
-    ]
-    plain, calibrated, isotonic = optima
-    oracle = None
+    every = [instances.prediction, after, smoothed]
     if instances.propensity is None and instances.outcome is not None:
-        oracle = _optimum(model, instances, instances.outcome, layout)
-    rules = tests[: len(model.rules)]
-    return Decisions(after, rules, plain, calibrated, isotonic, oracle)
+        every.append(instances.outcome)
+    optima = [_optimum(model, instances, weights, layout) for weights in every]
+    return Decisions(after, tests[: len(model.rules)], *optima)
 
 
 def _decisions(model: Model, rule: Rule, instances: Instances, layout: Layout) -> Booleans:

@@ -132,11 +132,3 @@ def needed(rivals: Sequence[Versus], verdict: Verdict) -> int | None:
         return min(failing)
     counts = [row.needed for row in undecided if row.needed is not None]
     return max(counts) if counts and len(counts) == len(undecided) else None
-
-
-def on_the_whole(rows: Sequence[Versus], n: int, n_whole: int) -> list[Versus]:
-    """What a segment needs, in observations of all the data, if its share of them stays."""
-    return [
-        row if row.needed is None else row._replace(needed=-(-row.needed * n_whole // n))
-        for row in rows
-    ]

@@ -94,15 +94,26 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
     except ValueError as error:
         raise CertificateError(f"{str(error).rstrip('.')}.") from None
     before, after = instances.prediction, decided.after
-    rivals = _rivals(model, data, decided, certificate)
+    names, n = _rival_names(model), len(decided.rules)
+    theirs = [*decided.rules, decided.plain, decided.isotonic]
+    tolerated = [data.margin] * n + [0.0, 0.0]
+    rivals = [
+        data.rival(name, decided.calibrated, marks, claim, most)
+        for name, marks, claim, most in zip(
+            [*names[:n], "plain", "isotonic"],
+            theirs,
+            _claims(certificate, n),
+            tolerated,
+            strict=True,
+        )
+    ]
     segments = SegmentRecount(model, instances, after, groups, certificate, shares)
-    n, theirs = len(decided.rules), [*decided.rules, decided.plain, decided.isotonic]
-    inside = segments.rows(decided.calibrated, theirs, [data.margin] * n + [0.0, 0.0])
+    inside = segments.rows(decided.calibrated, theirs, tolerated)
+    named, by = dict(zip(names, theirs, strict=True)), certificate.segmented
     gained = data.outcome * decided.calibrated - data.outcome * decided.plain
     return {
         **_conclusion(data, rivals, segments.counts, inside, certificate),
-        **_closest(model, data, rivals, certificate),
-        **_values(model, data, decided, rivals, certificate),
+        **_values(model, data, decided, rivals, names, certificate),
         "epsilon": model.epsilon,
         "confidence": certificate.confidence,
         "margin": data.margin,
@@ -124,44 +135,15 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         "format": FORMAT,
         "earlier": _earlier(model, instances, data, certificate),
         "notes": _notes(model, instances, gained),
-        **data.feedback(decided.calibrated, _named(model, decided), certificate.unsupported),
-        "segmented": _segmented(certificate, note),
-        "segments": segments.results(inside, _rival_names(model), declared=data.declared),
+        **data.feedback(decided.calibrated, named, certificate.unsupported),
+        "segmented": None if by is None else {**vars(by), "note": note},
+        "segments": segments.results(inside, names, declared=data.declared),
     }
-
-
-def _segmented(certificate: Certificate, note: str | None) -> dict[str, Any] | None:
-    by = certificate.segmented
-    return None if by is None else {**vars(by), "note": note}
 
 
 def _rival_names(model: Model) -> list[str]:
     names = [rule.name for rule in model.rules]
     return [*names, "the plain optimiser on the original predictions", "isotonic regression"]
-
-
-def _named(model: Model, decided: Decisions) -> dict[str, Booleans]:
-    """The decisions of all rivals by the names that a certificate shows."""
-    marks = [*decided.rules, decided.plain, decided.isotonic]
-    return dict(zip(_rival_names(model), marks, strict=True))
-
-
-def _rivals(
-    model: Model, data: Recount, decided: Decisions, certificate: Certificate
-) -> list[dict[str, Any]]:
-    """All that is said of every rule, of plain and of isotonic."""
-    n = len(decided.rules)
-    rows = zip(
-        [*(rule.name for rule in model.rules), "plain", "isotonic"],
-        [*decided.rules, decided.plain, decided.isotonic],
-        _claims(certificate, n),
-        [data.margin] * n + [0.0, 0.0],
-        strict=True,
-    )
-    return [
-        data.rival(name, decided.calibrated, marks, claim, tolerated)
-        for name, marks, claim, tolerated in rows
-    ]
 
 
 def _conclusion(
@@ -199,27 +181,15 @@ def _of_all(needed: int | None, n: int, n_whole: int) -> int | None:
     return None if needed is None else -(-needed * n_whole // n)
 
 
-def _closest(
-    model: Model, data: Recount, rivals: list[dict[str, Any]], certificate: Certificate
-) -> dict[str, Any]:
-    """The gap, and the rivals with the smallest lower bounds."""
-    names, every = [rule.name for rule in model.rules], _rival_names(model)
-    return {
-        "gap": data.nearest(rivals, certificate.approximate.get("gap"))["mean"],
-        "gap_lower": min(rival["lower"] for rival in rivals),
-        "closest_rival": data.closest(rivals, every, certificate.closest_rival),
-        "closest_rule": data.closest(rivals[:-2], names, certificate.closest_rule),
-    }
-
-
 def _values(
     model: Model,
     data: Recount,
     decided: Decisions,
     rivals: list[dict[str, Any]],
+    names: list[str],
     certificate: Certificate,
 ) -> dict[str, Any]:
-    """The values of all decisions, by betting and approximately."""
+    """The gap, whose it is, and the values of all decisions, by betting and approximately."""
     best = int(np.argmax(model.rule_values))
     values = {name: getattr(decided, name) for name in ("plain", "calibrated", "isotonic")}
     values["best_rule"] = decided.rules[best]
@@ -229,6 +199,10 @@ def _values(
     near = data.nearest(rivals, certificate.approximate.get("gap"))
     lowest = min(rival["approximate"][1] for rival in rivals)
     return {
+        "gap": near["mean"],
+        "gap_lower": min(rival["lower"] for rival in rivals),
+        "closest_rival": data.closest(rivals, names, certificate.closest_rival),
+        "closest_rule": data.closest(rivals[:-2], names[:-2], certificate.closest_rule),
         "improvement": data.interval(gain, data.bet_apart, data.delta / 2, certificate.improvement),
         "oracle": None,
         **{

@@ -138,7 +138,9 @@ class _Decided:
             apart = terms.k * (max(high, 0.0) - min(low, 0.0))
         gaps: Iterable[Sides] = ()
         if terms.full:
-            _check_choices(model, self.instances)
+            n = len(self.instances)
+            if n >= SEVERAL and count_without(model.problem, self.instances) == n:
+                raise no_choices(n)  # no rival can be better, which would look like a proof
             value = total(outcome, self.ours, layout)
             rivals = (total(outcome, one, layout) for one in self._rivals())
             gaps = (Sides(*[value - theirs] * 3) for theirs in rivals)
@@ -217,13 +219,6 @@ def _check_size(layout: Layout, terms: Terms) -> None:
             f"batch at most {terms.k}. That is too many for the bets of this watch: begin a new "
             "one with such instances."
         )
-
-
-def _check_choices(model: Model, instances: Instances) -> None:
-    """Where there is nothing to choose, no rival can be better: that would look like a proof."""
-    n = len(instances)
-    if n >= SEVERAL and count_without(model.problem, instances) == n:
-        raise no_choices(n)
 
 
 def _check_outcome(instances: Instances, outcome: Floats, chosen: Booleans, terms: Terms) -> None:

@@ -40,9 +40,6 @@ class Detectors:
         zeros = np.zeros((n_claims, len(STAKES)))
         return cls(zeros, zeros, np.zeros(zeros.shape, dtype=np.int64), zeros)
 
-    def __len__(self) -> int:
-        return len(self.doubt)
-
     def after(self, growth: Floats, batch: int) -> Detectors:
         """Count a batch: ``growth`` has shape (claims, 2, stakes), ``batch`` is its number."""
         against, favour = growth[:, 0], growth[:, 1]

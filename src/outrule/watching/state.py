@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from outrule.model.documents import Strict, compact, damaged, read_document, sea
 from outrule.model.fitting import MOST_KAPPA
 from outrule.types import Floats
 from outrule.watching.detectors import FULL, STAKES, Detectors
-from outrule.watching.keys import Key, as_key, check_ascends
+from outrule.watching.keys import Key, as_key, in_order
 
 FORMAT = 1
 HISTORY = 2_000  # batches that are remembered one by one
@@ -121,11 +120,8 @@ class State(Strict):
         return self.history[max(number - self.n_batches - 1, -len(self.history))].batch
 
     def detectors(self) -> Detectors:
-        columns = {
-            field.name: np.array([getattr(claim, field.name) for claim in self.claims])
-            for field in fields(Detectors)
-        }
-        return Detectors(**columns)
+        names = [field.name for field in fields(Detectors)]
+        return Detectors(*(np.array([getattr(c, name) for c in self.claims]) for name in names))
 
     def to_json(self) -> str:
         """One line for every field, and a digest of them all."""
@@ -150,6 +146,7 @@ def read_state(text: str, n_rules: int, name: str) -> State:
     file = read_document(State, text, FORMAT, name=name, noun=NOUN)
     n_claims = 0 if not file.history else 2 + (n_rules + 2 if file.compares else 0)
     begun, counted = bool(file.history), file.first is not None
+    watched = [alarm.watched for alarm in file.alarms]
     claims = {
         "history": len(file.history) == min(file.n_batches, HISTORY) and _ascends(file.history),
         "run_length": 2 <= file.run_length < 2**63 and file.margin >= 0,
@@ -160,7 +157,8 @@ def read_state(text: str, n_rules: int, name: str) -> State:
         "weight": SMALLEST <= file.weight <= MOST if counted else file.weight == 0,
         "predicted": max(abs(file.predicted), abs(file.realised)) <= MOST * file.weight,
         "claims": len(file.claims) == n_claims and all(_is_valid(one, file) for one in file.claims),
-        "alarms": _are_valid(file.alarms, file),
+        "alarms": len({*watched}) == len(watched)
+        and {*watched} <= {*(file.watched if counted else ())},
     }
     for part, holds in claims.items():
         if not holds:
@@ -182,17 +180,7 @@ def _is_valid(claim: ClaimState, file: State) -> bool:
 
 def _ascends(history: Sequence[Row]) -> bool:
     try:
-        if any(as_key(row.batch) != row.batch for row in history):
-            return False
-        for before, after in pairwise(history):
-            check_ascends(after.batch, before.batch)
+        keys = [row.batch for row in history]
+        return len({*keys}) == len(keys) and [as_key(key) for key in keys] == keys == in_order(keys)
     except DataError:
         return False
-    return True
-
-
-def _are_valid(alarms: Sequence[Alarm], file: State) -> bool:
-    """At most one alarm for each thing that is watched, and none before the first batch."""
-    watched = [alarm.watched for alarm in alarms]
-    known = set(file.watched) if file.first is not None else set()
-    return len(set(watched)) == len(watched) and set(watched) <= known

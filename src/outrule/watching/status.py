@@ -47,7 +47,8 @@ class WatchStatus:
     n, unit : observations since then, and what to call one
     gap, rival : difference to the closest rival since then; None where rivals are not watched
     predicted, realised : mean value of the decisions since then
-    evidence, level, since : of the part with the most evidence
+    evidence, level : of the part with the most evidence
+    since : of the first part that is lost
     better : the rivals that are better by more than the margin, each shown by itself
     run_length : batches until a false alarm, on average, at least
     """

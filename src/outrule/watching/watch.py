@@ -13,7 +13,7 @@ from outrule import threads
 from outrule.data.arrays import numeric, read_arrays
 from outrule.data.instances import Instances
 from outrule.data.propensities import check_log
-from outrule.errors import DataError, check_number
+from outrule.errors import DataError, check_integer, check_number
 from outrule.model.codec import fingerprint
 from outrule.model.documents import damaged
 from outrule.model.model import Model, model_of
@@ -82,19 +82,13 @@ class Watch:
     ) -> None:
         self.model: Model = model_of(calibrator, "Watch")
         self._n_jobs = getattr(calibrator, "n_jobs", None)
-        check_number(run_length, "run_length", "Watch", 2, low_open=False, integer=True)
-        if margin is None:
-            margin = self.model.margin
-        check_number(margin, "margin", "Watch", 0, low_open=False)
+        run_length = check_integer(run_length, "run_length", "Watch", 2)
+        margin = self.model.margin if margin is None else margin
+        margin = check_number(margin, "margin", "Watch", 0, low_open=False)
         if max_weight is not None:
-            check_number(max_weight, "max_weight", "Watch", 0)
+            max_weight = check_number(max_weight, "max_weight", "Watch", 0)
         self.state = State(
-            FORMAT,
-            outrule.__version__,
-            fingerprint(self.model),
-            int(run_length),
-            float(margin),
-            None if max_weight is None else float(max_weight),
+            FORMAT, outrule.__version__, fingerprint(self.model), run_length, margin, max_weight
         )
 
     @classmethod
