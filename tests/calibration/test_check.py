@@ -56,6 +56,13 @@ def test_a_violation_must_be_above_alert_times_tolerance(kind):
     assert kind(alert=0.5).flag(found, 0.4999, 1, 10, NO_NOISE) is not None
 
 
+def test_leaving_early_is_true_or_false():
+    with pytest.raises(
+        outrule.ArgumentError, match="'early_exit' argument of FreshBatches must be a bool"
+    ):
+        outrule.FreshBatches(8, early_exit="no")
+
+
 def test_the_defaults_are_the_sound_ones_and_that_of_the_experiments():
     assert outrule.FreshBatches(8).alert == 0.75
     assert outrule.PrivateReuse().alert == 0.75

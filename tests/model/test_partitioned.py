@@ -350,8 +350,11 @@ def test_arguments_of_partitions_are_checked(tmp_path):
         outrule.Partitions([], **COLUMNS)
     with pytest.raises(outrule.ArgumentError, match="'sample' argument of Partitions"):
         outrule.Partitions(tmp_path / "in", **COLUMNS, sample=1)
-    with pytest.raises(outrule.DataError, match="has no Parquet files"):
-        outrule.Partitions(tmp_path / "nothing*", **COLUMNS)
+    for source in (tmp_path / "nothing*", tmp_path / "nothing", tmp_path / "no" / "a.parquet"):
+        with pytest.raises(outrule.DataError, match="has no Parquet files"):
+            outrule.Partitions(source, **COLUMNS)
+    one = next((tmp_path / "in").rglob("*.parquet"))
+    assert [file.path for file in outrule.Partitions(one, **COLUMNS).files] == [one]
     data = outrule.Partitions(tmp_path / "in", instance="visit", prediction="x", outcome="outcome")
     with pytest.raises(outrule.DataError, match="the prediction column 'x' is missing"):
         fit("default", data)

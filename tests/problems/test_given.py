@@ -125,6 +125,12 @@ def test_a_matroid_on_columns_that_differ_between_instances_has_the_largest_rank
     np.testing.assert_array_equal(problem.solve(data), [[False, True], [True, True]])
 
 
+@pytest.mark.parametrize("columns", ["shop", 3, [3]])
+def test_columns_of_functions_are_names(columns):
+    with pytest.raises(ArgumentError, match="'columns' argument of Matroid must be a sequence"):
+        outrule.Matroid(len, columns=columns)
+
+
 def test_columns_of_functions_that_are_not_there_are_named():
     data = Instances.from_arrays([[0.1]])
     message = "column 'shop' is missing. The columns are: 'item'."

@@ -1,5 +1,6 @@
 """Fits, certificates and exploration with outcomes of chosen items only."""
 
+import copy
 import json
 import re
 from dataclasses import replace
@@ -9,7 +10,7 @@ import polars as pl
 import pytest
 
 import outrule
-from outrule import DataError, Instances
+from outrule import DataError, Instances, threads
 from outrule.calibration.log_bases import expected, fit_base
 from outrule.model import fitting
 from outrule.proof.confidence import Observations, Range
@@ -51,6 +52,20 @@ def true_values(calibrator):
 @pytest.fixture(scope="module")
 def calibrator():
     return outrule.DecisionCalibrator(outrule.BestAction(), RULES).fit(draw(20_000, 0)[0])
+
+
+def test_all_of_a_certificate_has_the_threads_of_the_calibrator(calibrator, monkeypatch):
+    pick, seen = outrule.BestAction.pick_on_threads, []
+
+    def picked(*given):
+        seen.append(threads.n_allowed())
+        return pick(*given)
+
+    monkeypatch.setattr(outrule.BestAction, "pick_on_threads", picked)
+    one = copy.copy(calibrator)
+    one.n_jobs = 1
+    outrule.certify(one, draw(500, 1)[0])
+    assert set(seen) == {1}
 
 
 def test_a_fit_on_a_log_decides_as_well_as_the_best_rule(calibrator):

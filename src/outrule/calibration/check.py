@@ -13,7 +13,7 @@ from outrule import theory
 from outrule.calibration.audit import Audit
 from outrule.data.checks import check_range
 from outrule.data.instances import Instances
-from outrule.errors import DataError, check_integer, check_number
+from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.problems.contract import Problem
 
 
@@ -91,6 +91,8 @@ class FreshBatches(Check):
     def __post_init__(self) -> None:
         check_integer(self.size, "size", "FreshBatches")
         check_number(self.alert, "alert", "FreshBatches", 0, 1)
+        if not isinstance(self.early_exit, bool):
+            raise refuse_argument(self.early_exit, "early_exit", "FreshBatches", "a bool")
 
     @classmethod
     def for_guarantee(

@@ -15,7 +15,6 @@ from outrule.calibration.audit import OPTIMISER, Part
 from outrule.calibration.curves import CurvePatch, Member, mean
 from outrule.calibration.isotonic import Isotonic, n_outcomes, seen_weight, select
 from outrule.calibration.log_bases import complete
-from outrule.calibration.noise import observations
 from outrule.calibration.patches import first_point
 from outrule.calibration.piecewise import NOTHING, pack
 from outrule.calibration.trees import MOST_DEPTH, MOST_TREES, Forest, grow
@@ -246,7 +245,9 @@ def _lead(part: Part, problem: Problem, one: Floats, other: Floats) -> float:
     assert outcome is not None  # a fit has them
     more = outcome * (chosen.astype(np.int8) - instead)
     gain = part.weight * np.bincount(instances.instance, more, minlength=len(layout))
-    own = np.bincount(observations(part), gain - part.weight * gain.sum() / part.weight.sum())
+    own = np.bincount(
+        part.instances.observation, gain - part.weight * gain.sum() / part.weight.sum()
+    )
     noise = float(np.sqrt((own**2).sum()))
     return float(gain.sum()) / noise if noise > 0 else 0.0
 

@@ -67,41 +67,27 @@ class Members:
     def used(self) -> list[int]:
         """The tests that a patch or a tree names, but for the optimiser's own."""
         asked = {test for member in self.members if member.trees for test in member.trees.tests}
-        return sorted(({patch.test for patch in self._patches} | asked) - {OPTIMISER})
+        asked |= {patch.test for member in self.members for patch in member.patches}
+        return sorted(asked - {OPTIMISER})
 
     @computed_once
-    def _rows(self) -> dict[int, int]:
-        """Where in the decisions of the used tests each of them is."""
-        return {test: row for row, test in enumerate(self.used)}
-
-    @computed_once
-    def _patches(self) -> list[CurvePatch]:
-        return [patch for member in self.members for patch in member.patches]
-
-    @computed_once
-    def lengths(self) -> Integers:
-        """Where the patches of each member end."""
-        return np.cumsum([0, *(len(member.patches) for member in self.members)], dtype=np.int64)
-
-    @computed_once
-    def order(self) -> Integers:
-        """Which of the used tests every patch is of, or -1 for the optimiser's own."""
-        number = self._rows | {OPTIMISER: OPTIMISER}
-        return np.array([number[patch.test] for patch in self._patches], dtype=np.int64)
-
-    @computed_once
-    def curves(self) -> tuple[Integers, Floats]:
-        return pack((patch.x, patch.y) for patch in self._patches)
+    def _packed(self) -> tuple[Integers, Integers, Integers, Floats]:
+        """Where each member's patches end, the row in ``used`` of each (or -1), and its curve."""
+        patches = [patch for member in self.members for patch in member.patches]
+        lengths = np.cumsum([0, *(len(member.patches) for member in self.members)], dtype=np.int64)
+        number = {OPTIMISER: OPTIMISER} | {test: row for row, test in enumerate(self.used)}
+        order = np.array([number[patch.test] for patch in patches], dtype=np.int64)
+        return lengths, order, *pack((patch.x, patch.y) for patch in patches)
 
     @computed_once
     def _rising(self) -> tuple[Integers, Floats]:
-        return kernels.curves.rising_pieces(*self.curves)
+        return kernels.curves.rising_pieces(*self._packed[2:])
 
     @computed_once
     def _forests(self) -> list[tuple[Forest, list[int]]]:
         """The trees of the members, and where in the decisions of the used tests theirs are."""
         found = Forest.of([member.trees for member in self.members])
-        return [(one, [self._rows[test] for test in one.tests]) for one in found]
+        return [(one, [self.used.index(test) for test in one.tests]) for one in found]
 
     def _starts(self, some: Instances, part: Layout, picks: NDArray[Any]) -> Floats:
         """Where the patches of every member start, a row each."""
@@ -138,7 +124,7 @@ class Members:
         picks: NDArray[Any],
     ) -> None:
         pieces = threads.spans(PIECE, len(layout))
-        together = type(problem) in ARGMAX or OPTIMISER not in self.order
+        together = type(problem) in ARGMAX or OPTIMISER not in self._packed[1]
         add = self._sum if together else self._sum_one_by_one
 
         def fill(piece: int) -> None:
@@ -159,7 +145,7 @@ class Members:
             self._starts(some, part, picks),
             part.offsets,
             picks,
-            (self.lengths, self.order, *self.curves, *self._rising),
+            (*self._packed, *self._rising),
             part.per_item.get("frozen", NOTHING),
             problem.simplex,
             total,
@@ -170,36 +156,21 @@ class Members:
         self, total: Floats, problem: Problem, some: Instances, part: Layout, picks: NDArray[Any]
     ) -> None:
         total[:] = 0.0
-        ends, points = self.curves
+        lengths, order, ends, points = self._packed
+        rest, own = (part.per_item.get("frozen", NOTHING), problem.simplex), order == OPTIMISER
         starts = self._starts(some, part, picks)
-        for start, (begin, end) in zip(starts, pairwise(self.lengths), strict=True):
+        for start, (first, last) in zip(starts, pairwise(lengths.tolist()), strict=True):
             prediction = first_point(start, problem, part)
-            curves = (ends[begin : end + 1], points)
-            apply_curves(prediction, self.order[begin:end], curves, problem, part, picks)
+            # Patches of rules go in one call, up to the next of the optimiser, which needs them.
+            cuts = [t for t in range(first + 1, last) if own[t - 1] or own[t]]
+            for begin, end in pairwise([first, *cuts, last]):
+                rows, numbers = picks, order[begin:end]
+                if own[begin:end].any():
+                    rows = compact(problem.pick(prediction, part), part)[None]
+                    numbers = np.zeros(1, dtype=np.int64)
+                curves = (ends[begin : end + 1], points)
+                kernels.curves.patch_curves(prediction, part.offsets, rows, numbers, *curves, *rest)
             total += prediction
-
-
-def apply_curves(
-    prediction: Floats,
-    order: Integers,
-    curves: tuple[Integers, Floats],
-    problem: Problem,
-    layout: Layout,
-    picks: NDArray[Any],
-) -> None:
-    """Apply curve patches in order and in place; ``order`` numbers the rows of picks (r, k, n)."""
-    ends, points = curves
-    rest = (layout.per_item.get("frozen", NOTHING), problem.simplex)
-    own = order == OPTIMISER
-    # Patches of rules go in one call, up to the next of the optimiser, which depends on them.
-    cuts = np.flatnonzero(own[:-1] | own[1:]) + 1
-    for begin, end in pairwise([0, *cuts.tolist(), len(order)]):
-        rows, numbers = picks, order[begin:end]
-        if own[begin:end].any():
-            rows = compact(problem.pick(prediction, layout), layout)[None]
-            numbers = np.zeros(1, dtype=np.int64)
-        some = (ends[begin : end + 1], points)
-        kernels.curves.patch_curves(prediction, layout.offsets, rows, numbers, *some, *rest)
 
 
 def mean(total: Floats, count: Any, instances: Instances, frozen: Booleans | None) -> Floats:

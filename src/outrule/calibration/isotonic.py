@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrule import threads
-from outrule.calibration.piecewise import POOLED, Indexed, ItemCurves, curves_of_items
+from outrule import kernels, threads
+from outrule.calibration.piecewise import NOTHING, POOLED, ItemCurves, codes, curves_of_items, pack
 from outrule.data.instances import Instances, rows_by
 from outrule.errors import DataError, check_integer, refuse_argument
 from outrule.types import Booleans, Floats, Integers, computed_once
@@ -114,8 +114,7 @@ def n_outcomes(instances: Instances, frozen: Booleans | None) -> int:
 
 def draw_folds(instances: Instances, folds: int, generator: np.random.Generator) -> Integers:
     """The fold of every instance, whole clusters at a time; all 0 where there is one cluster."""
-    groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
-    _, group = np.unique(groups, return_inverse=True)
+    group = instances.observation
     n_groups = int(group.max()) + 1
     return (generator.permutation(n_groups) % min(folds, n_groups))[group]
 
@@ -151,8 +150,10 @@ class FittedIsotonic:
     curves: ItemCurves
 
     @computed_once
-    def _indexed(self) -> Indexed:
-        return Indexed.of(self.curves.values())
+    def _indexed(self) -> tuple[Any, ...]:
+        """The curves with an index, by which a point is found among many."""
+        packed = pack(self.curves.values())
+        return *packed, *kernels.curves.index_points(*packed)
 
     def inside(self, value_range: tuple[float, float]) -> FittedIsotonic:
         """With values in the range; those of a regression on estimated outcomes may be outside."""
@@ -162,8 +163,11 @@ class FittedIsotonic:
 
     def apply(self, instances: Instances, frozen: Booleans | None = None) -> Floats:
         """The calibrated predictions, flat; ``frozen`` items stay as they are."""
-        curve_of_item = curves_of_items(self.curves, instances)
-        return self._indexed.follow(instances, curve_of_item, frozen)
+        result, follow = np.empty_like(instances.prediction), kernels.curves.follow_item_curves
+        rest: Any = (*self._indexed, NOTHING if frozen is None else frozen, result)
+        prediction = kernels.picking.frozen(instances.prediction)
+        follow(prediction, codes(instances), curves_of_items(self.curves, instances), *rest)
+        return result
 
 
 def _rows_by_item(

@@ -110,7 +110,7 @@ def boost(
         source.apply(done[-1], found)
         if validation is not None:
             validation.apply(done[-1])
-            if validation.out_of_patience:
+            if validation.length - validation.best_length >= validation.patience:
                 break
     if validation is not None and validation.best_length < len(done):
         done, status = done[: validation.best_length], Status.VALIDATION

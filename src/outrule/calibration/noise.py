@@ -40,7 +40,7 @@ def standard_errors(part: Part, prediction: Floats, problem: Problem) -> Floats:
     An observation is a cluster, or an instance. The violation is a ratio of sums over them, so
     what varies is an observation's sum minus its weight times the violation. Cost: two audits.
     """
-    found, group = audit(part, prediction, problem), observations(part)
+    found, group = audit(part, prediction, problem), part.instances.observation
     weight = np.asarray(np.bincount(group, weights=part.weight), dtype=np.float64)
     n_observations = int(np.count_nonzero(weight))
     if n_observations == 1:
@@ -48,14 +48,6 @@ def standard_errors(part: Part, prediction: Floats, problem: Problem) -> Floats:
     residual, _ = residuals(part, prediction)
     squares = squares_of(part, residual, found.optimiser, found.violations, group, weight)
     return errors_for(squares, n_observations, part.span / 2.0**part.bits / len(part.layout))
-
-
-def observations(part: Part) -> Integers:
-    """The number of the observation that an instance belongs to: its cluster, or itself."""
-    cluster = part.instances.cluster
-    if cluster is None:
-        return np.arange(len(part.layout))
-    return np.unique(cluster, return_inverse=True)[1]
 
 
 def squares_of(

@@ -7,9 +7,10 @@ Segments cut the data into cells, each of which is audited and patched as any da
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,31 +27,37 @@ from outrule.data.segments import Segmentation
 from outrule.types import Floats, Integers
 
 CLUSTER_SUMS = 1 << 23  # numbers that are held at a time, tests times clusters
+Opened = Sequence[tuple[Whole, ...]]  # what pieces of every cell are opened with
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """Where the pieces are: each method is one pass over them; answers come with their cells."""
 
-    def open(self, wholes: Sequence[Whole], every: Whole) -> list[tuple[int, Opening]]: ...
-    def advance(self, logs: Sequence[Log]) -> list[Tally]: ...
-    def squares(self, means: Sequence[Floats | None]) -> list[tuple[int, Floats]]: ...
+    opened_with: Opened = ()
+
+    def open(self, wholes: Sequence[Whole], every: Whole) -> list[tuple[int, Opening]]:
+        alone = len(wholes) == 1 and wholes[0] is every
+        self.opened_with = [(every,)] if alone else [(one, every) for one in wholes]
+        return self._ask(Question("open", self.opened_with))
+
+    def advance(self, logs: Sequence[Log]) -> list[Tally]:
+        return add_tallies(self._ask(Question("advance", [(list(log),) for log in logs])))
+
+    def squares(self, means: Sequence[Floats | None]) -> list[tuple[int, Floats]]:
+        return self._ask(Question("squares", [None if one is None else (one,) for one in means]))
+
+    @abstractmethod
     def cluster_sums(self, n_clusters: int, tests: range, cell: int) -> Integers: ...
 
+    @abstractmethod
+    def _ask(self, question: Question) -> list[tuple[int, Any]]: ...
 
-class LocalPieces:
+
+class LocalPieces(Engine):
     """Pieces of this process, on threads; memory: one piece per thread."""
 
     def __init__(self, pieces: Sequence[Piece]):
         self.pieces = pieces
-
-    def open(self, wholes: Sequence[Whole], every: Whole) -> list[tuple[int, Opening]]:
-        return self._ask(Question("open", opening(wholes, every)))
-
-    def advance(self, logs: Sequence[Log]) -> list[Tally]:
-        return add_tallies(self._ask(Question("advance", [(log,) for log in logs])))
-
-    def squares(self, means: Sequence[Floats | None]) -> list[tuple[int, Floats]]:
-        return self._ask(Question("squares", [None if one is None else (one,) for one in means]))
 
     def cluster_sums(self, n_clusters: int, tests: range, cell: int) -> Integers:
         total = np.zeros((len(tests), n_clusters), dtype=np.int64)
@@ -65,11 +72,6 @@ class LocalPieces:
         with threads.using(many):
             found = threads.run(lambda n: question.ask(self.pieces[n : n + 1]), len(self.pieces))
         return [one for some in found for one in some]
-
-
-def opening(wholes: Sequence[Whole], every: Whole) -> list[tuple[Whole, ...]]:
-    """What pieces of every cell are opened with."""
-    return [(every,)] if len(wholes) == 1 and wholes[0] is every else [(w, every) for w in wholes]
 
 
 def add_tallies(found: Sequence[tuple[int, Tally]]) -> list[Tally]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrule import kernels
 from outrule.data.instances import Instances
-from outrule.types import Booleans, Floats, Integers
+from outrule.types import Floats, Integers
 
 POOLED = None  # no item has this name: an item column has no nulls
 NOTHING = np.zeros(0, dtype=np.bool_)
@@ -35,31 +35,6 @@ def _points(x: Floats, y: Floats) -> Floats:
     # The sums that the kernel forms piece by piece: the same bits in either way.
     level = np.cumsum(np.append(y[0] + 0.0, slope[:-1] * width[:-1]))
     return np.stack([x, level, slope, width, np.full(len(x), y[-1])], axis=1)
-
-
-class Indexed(NamedTuple):
-    """Curves with an index, by which a point is found among many."""
-
-    ends: Integers
-    points: Floats
-    scales: Floats
-    before: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, curves: Iterable[Curve]) -> Indexed:
-        ends, points = pack(curves)
-        return cls(ends, points, *kernels.curves.index_points(ends, points))
-
-    def follow(
-        self, instances: Instances, curve_of_item: Integers, frozen: Booleans | None
-    ) -> Floats:
-        """Every prediction on the curve of its item; frozen ones as they are."""
-        result = np.empty_like(instances.prediction)
-        rest = (*self, NOTHING if frozen is None else frozen, result)
-        follow: Any = kernels.curves.follow_item_curves
-        prediction = kernels.picking.frozen(instances.prediction)
-        follow(prediction, codes(instances), curve_of_item, *rest)
-        return result
 
 
 def codes(instances: Instances) -> NDArray[np.int32]:

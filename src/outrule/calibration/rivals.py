@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from outrule.calibration.isotonic import FittedIsotonic, FoldCurves
 from outrule.data.instances import Instances
@@ -14,41 +15,23 @@ PLAIN, ISOTONIC = RIVALS = ("plain", "isotonic")
 
 
 @dataclass(frozen=True, eq=False)
-class Plain(Rule):
-    """The optimiser on the predictions."""
+class Rival(Rule):
+    """The optimiser on the predictions, or on their isotonic regression."""
 
-    name: str = PLAIN
-
-    def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
-        return problem.pick_on_threads(instances.prediction, layout)
-
-
-@dataclass(frozen=True, eq=False)
-class OnIsotonic(Rule):
-    """The optimiser on the isotonic regression of the predictions."""
-
-    curves: FittedIsotonic
-    name: str = ISOTONIC
+    name: str
+    curves: FittedIsotonic | None  # None: what they give is the start that the instances carry
 
     def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
-        weights = self.curves.apply(instances, layout.per_item.get("frozen"))
+        weights: Any = instances.prediction
+        if self.name == ISOTONIC:
+            frozen, weights = layout.per_item.get("frozen"), instances.start
+            weights = weights if self.curves is None else self.curves.apply(instances, frozen)
         return problem.pick_on_threads(weights, layout)
 
 
-@dataclass(frozen=True, eq=False)
-class OnStart(Rule):
-    """The optimiser on the start that the instances carry."""
-
-    name: str = ISOTONIC
-
-    def decide(self, instances: Instances, problem: Problem, layout: Layout) -> Picks:
-        assert instances.start is not None
-        return problem.pick_on_threads(instances.start, layout)
-
-
-def rivals_of(names: tuple[str, ...], isotonic: FittedIsotonic) -> tuple[Rule, ...]:
-    """The rivals of these names, for new instances."""
-    return tuple(Plain() if name == PLAIN else OnIsotonic(isotonic) for name in names)
+def rivals_of(names: tuple[str, ...], isotonic: FittedIsotonic | None) -> tuple[Rule, ...]:
+    """The rivals of these names."""
+    return tuple(Rival(name, isotonic) for name in names)
 
 
 def training_rivals(
@@ -59,5 +42,4 @@ def training_rivals(
     Curves that have seen the outcomes would flatter their own decisions, so isotonic regression is
     cross-fitted here. The predictions it gives travel with the instances, as their start.
     """
-    rules = tuple(Plain() if name == PLAIN else OnStart() for name in names)
-    return rules, replace(instances, start=isotonic.apply(instances, frozen))
+    return rivals_of(names, None), replace(instances, start=isotonic.apply(instances, frozen))

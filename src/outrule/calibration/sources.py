@@ -260,11 +260,6 @@ class Validation:
         if error < self.best_error:
             self.best_error, self.best_length = error, self.length
 
-    @property
-    def out_of_patience(self) -> bool:
-        """Whether the error has not fallen for ``patience`` patches."""
-        return self.length - self.best_length >= self.patience
-
 
 def open_source(
     instances: Instances,
@@ -273,8 +268,8 @@ def open_source(
     rules: Sequence[Rule],
     check: Check,
     generator: np.random.Generator,
-    part: Part | None = None,
-    segmentation: Segmentation | None = None,
+    part: Part | None,
+    segmentation: Segmentation | None,
 ) -> tuple[SameData | FreshData, Validation | None]:
     """The data that a CHECK uses, and the validation part if it has one.
 
@@ -304,8 +299,7 @@ def open_source(
 
 def _set_aside(instances: Instances, fraction: float, generator: np.random.Generator) -> Booleans:
     """Mark a part of the instances, whole clusters at a time."""
-    groups = np.arange(len(instances)) if instances.cluster is None else instances.cluster
-    group = np.unique(groups, return_inverse=True)[1]
+    group = instances.observation
     n_groups = int(group.max()) + 1
     n_aside = max(1, round(fraction * n_groups))
     if n_aside >= n_groups:

@@ -329,6 +329,13 @@ class Instances:
         """The sum of the weights, the same for any order of instances."""
         return float(len(self)) if self.weight is None else math.fsum(self.weight.tolist())
 
+    @property
+    def observation(self) -> Integers:
+        """The number of the observation that an instance belongs to: its cluster, or itself."""
+        if self.cluster is None:
+            return np.arange(len(self))
+        return np.unique(self.cluster, return_inverse=True)[1]
+
     def normalised_weight(self, n: int | None = None, total: float | None = None) -> Floats:
         """Instance weights with mean one, shape (n,).
 

@@ -239,10 +239,9 @@ def _list_files(source: str | PathLike[str]) -> Iterator[tuple[Place, PurePath]]
         yield from ((Address(f"{address}/{name}"), PurePosixPath(name)) for name in names)
         return
     path = Path(local_path(source))
-    if path.is_dir():
-        root, pattern = path, "**/*"
-    else:
-        depth = next(i for i, part in enumerate(path.parts) if has_wildcard(part))
+    root, pattern = (path, "**/*") if path.is_dir() else (path.parent, path.name)
+    depth = next((i for i, part in enumerate(path.parts) if has_wildcard(part)), None)
+    if depth is not None and not path.is_dir():
         root, pattern = Path(*path.parts[:depth]), str(Path(*path.parts[depth:]))
     yield from ((one, one.relative_to(root)) for one in root.glob(pattern) if not one.is_dir())
 

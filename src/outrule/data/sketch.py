@@ -65,24 +65,13 @@ class Seen(NamedTuple):
 
     @classmethod
     def of(cls, instances: Instances) -> Seen:
-        predictions, contents, names, named_contents = hash_all(instances)
-        return cls(
-            Sketch.of(predictions),
-            Sketch.of(contents),
-            None if names is None else Sketch.of(names),
-            None if named_contents is None else Sketch.of(named_contents),
-        )
+        found: Any = (None if one is None else Sketch.of(one) for one in hash_all(instances))
+        return cls(*found)
 
     def merged(self, other: Seen) -> Seen:
-        def both(one: Sketch | None, more: Sketch | None) -> Sketch | None:
-            return None if one is None or more is None else one.merged(more)
-
-        return Seen(
-            self.predictions.merged(other.predictions),
-            self.contents.merged(other.contents),
-            both(self.names, other.names),
-            both(self.named_contents, other.named_contents),
-        )
+        pairs = zip(self, other, strict=True)
+        both: Any = (None if a is None or b is None else a.merged(b) for a, b in pairs)
+        return Seen(*both)
 
 
 def hash_all(instances: Instances) -> tuple[Hashes, Hashes, Hashes | None, Hashes | None]:

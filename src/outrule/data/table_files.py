@@ -132,8 +132,7 @@ def open_table(path: str | PathLike[str], identifiers: Collection[str] = ()) -> 
                 return _parse(file.read(), kind, name, identifiers)
             _check_start(file.read(8), kind, name)
         _check_name(name)
-        frame = _parse_binary(Path(path), kind, name)  # by its path: not in memory twice
-        return TableFile(name, frame)
+        return TableFile(name, _parse_binary(Path(path), kind, name))  # not in memory twice
     except OSError as error:
         raise DataError(f"{name} cannot be read: {_reason(error)}.") from None
 
@@ -198,6 +197,8 @@ def _source(path: Place, columns: Collection[str] = ()) -> Iterator[Path | bytes
         _check_name(name)
         try:
             _check_parquet(source, name, columns)
+        except DataError:  # there is not enough memory for it
+            raise
         except FAULTS as error:
             raise _damaged(name, TableFormat.PARQUET, error) from None
         with quiet_panics():
@@ -306,11 +307,14 @@ def _parse_binary(source: Path | bytes, kind: TableFormat, name: str) -> pl.Data
     try:
         if kind is TableFormat.PARQUET:
             _check_parquet(source, name)
+            with quiet_panics():
+                frame = pl.read_parquet(source, glob=False, hive_partitioning=False)
         else:
             assert isinstance(source, bytes)
             check_memory(arrow_bytes(source), name)
-        with quiet_panics():
-            frame = _read_binary(source, kind)
+            read = pl.read_ipc if source.startswith(b"ARROW1") else pl.read_ipc_stream
+            with quiet_panics():
+                frame = read(source)
         _check_dates(frame, name)
         return frame
     except DataError:
@@ -336,14 +340,6 @@ def _mapped(path: Path) -> NDArray[np.uint8]:
     """The bytes of a file, of which only those are read that are looked at."""
     with path.open("rb") as file:
         return np.frombuffer(mmap(file.fileno(), 0, access=ACCESS_READ), np.uint8)
-
-
-def _read_binary(source: Path | bytes, kind: TableFormat) -> pl.DataFrame:
-    if kind is TableFormat.PARQUET:
-        return pl.read_parquet(source, glob=False, hive_partitioning=False)
-    assert isinstance(source, bytes)
-    is_file = source.startswith(b"ARROW1")
-    return pl.read_ipc(source) if is_file else pl.read_ipc_stream(source)
 
 
 def _check_dates(frame: pl.DataFrame, name: str) -> None:

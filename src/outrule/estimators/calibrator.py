@@ -23,7 +23,7 @@ from outrule.calibration.patches import AnyPatch
 from outrule.calibration.rivals import RIVALS
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances, is_partitioned
-from outrule.data.segments import Segments, as_segments
+from outrule.data.segments import Segments
 from outrule.errors import refuse_argument
 from outrule.estimators.display import Shown
 from outrule.estimators.frames import restore
@@ -36,7 +36,7 @@ from outrule.model.settings import OWNER, Settings
 from outrule.model.value import Value
 from outrule.problems.contract import Problem
 from outrule.problems.offers import few_choices
-from outrule.rules.rules import Rule, check_rules
+from outrule.rules.rules import Rule
 from outrule.types import Floats
 
 if TYPE_CHECKING:
@@ -195,9 +195,14 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         settings = self.settings()
         given: Any = predictions
         if is_partitioned(given):
-            options = {"client": client, "checkpoint": checkpoint}
-            extra = (outcomes, available, sample_weight)
-            instances = self._fit_partitions(settings, given, extra, options)
+            from outrule.model.partitioned import fit_partitions  # loads Polars
+
+            if any(value is not None for value in (outcomes, available, sample_weight)):
+                expected = "left out for Partitions: outcomes, available and sample_weight must be "
+                raise refuse_argument("given", "outcomes", OWNER, f"{expected}columns of the files")
+            how: Any = {"client": client, "checkpoint": checkpoint}
+            self.model_, found = fit_partitions(settings, given, **how)
+            instances = found.sample
         else:
             for name, value in (("client", client), ("checkpoint", checkpoint)):
                 if value is not None:
@@ -209,18 +214,6 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         if self.model_.unfinished is not None:
             warnings.warn(self.model_.unfinished, ConvergenceWarning, stacklevel=3)
         return self
-
-    def _fit_partitions(
-        self, settings: Settings, data: Partitions, extra: Sequence[Any], options: dict[str, Any]
-    ) -> Instances:
-        """Fit the model; returns a sample of the data, or all of them if they are few."""
-        from outrule.model.partitioned import fit_partitions  # loads Polars
-
-        if any(value is not None for value in extra):
-            words = "outcomes, available and sample_weight must be columns of the files"
-            raise refuse_argument("given", "outcomes", OWNER, f"left out for Partitions: {words}")
-        self.model_, found = fit_partitions(settings, data, **options)
-        return found.sample
 
     @threads.as_asked
     def partial_fit(
@@ -313,13 +306,10 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         (array([0.1, 0.9]), 0.021)
         """
         instances = self._fitted().instances(predictions, None, available)
-        chosen, propensity, cost = exploring.explore(
-            self.model_, instances, share, random_state, over
-        )
-        marks = restore(instances.origin.restore(chosen, False), predictions)
-        return Exploration(
-            marks, restore(instances.origin.restore(propensity, np.nan), predictions), cost
-        )
+        found = exploring.explore(self.model_, instances, share, random_state, over)
+        chosen = instances.origin.restore(found.chosen, False)
+        odds = instances.origin.restore(found.propensity, np.nan)
+        return Exploration(restore(chosen, predictions), restore(odds, predictions), found.cost)
 
     @threads.as_asked
     def score(
@@ -364,12 +354,10 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
         """The parameters, checked and with defaults filled in."""
         optional = ("check", "step", "max_rounds", "random_state", "value")
         given = {name: value for name in optional if (value := getattr(self, name)) is not None}
-        rules = check_rules(self.rules, OWNER)
         # scikit-learn's defaults are never instances, so the class stands for its defaults.
-        start = CrossFit() if self.start is CrossFit else self.start
-        segments = as_segments(self.segments)
-        always: dict[str, Any] = {"start": start, "rivals": self.rivals, "segments": segments}
-        return Settings(self.problem, rules, self.epsilon, **always, **given)
+        given["start"] = CrossFit() if self.start is CrossFit else self.start
+        given |= {"rules": self.rules, "rivals": self.rivals, "segments": self.segments}
+        return Settings(self.problem, epsilon=self.epsilon, **given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

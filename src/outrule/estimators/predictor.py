@@ -128,7 +128,7 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
         calibrator = clone(self.calibrator).fit(self._predicted(seen, predictions))
         # A certificate on these instances, as the last model predicts them, would be void too.
         now = self._predicted(data, target.predictions(estimator, X))
-        _mark_as_seen(calibrator, now)
+        calibrator.model_ = calibrator.model_.remember(now)
         self.estimator_, self.calibrator_, self.target_ = estimator, calibrator, target
         self._copy_features()
         return self
@@ -251,10 +251,9 @@ class CalibratedPredictor(Shown, MetaEstimatorMixin, BaseEstimator):  # type: ig
 
     def _copy_features(self) -> None:
         for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-            elif hasattr(self, name):
-                delattr(self, name)
 
 
 def _indexable(X: Any, y: Any) -> list[Any]:
@@ -266,8 +265,3 @@ def _indexable(X: Any, y: Any) -> list[Any]:
 
 def _with_reject(problem: Problem, values: Floats) -> Floats:
     return problem.with_reject(values) if isinstance(problem, Rejection) else values
-
-
-def _mark_as_seen(calibrator: DecisionCalibrator, instances: Instances) -> None:
-    """Let ``certify`` refuse these instances."""
-    calibrator.model_ = calibrator.model_.remember(instances)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,20 +17,8 @@ from outrule.types import Floats
 OWNER = "CalibratedPredictor"
 
 
-class Target(ABC):
-    """One of the three kinds below."""
-
-    @abstractmethod
-    def outcomes(self, y: Any) -> Floats:
-        """The outcome of every item, shape (n, m)."""
-
-    @abstractmethod
-    def predictions(self, estimator: Any, X: Any) -> Floats:
-        """The fitted model's prediction of every item, shape (n, m), inside the range."""
-
-
 @dataclass(frozen=True)
-class Values(Target):
+class Values:
     """A number per item, for regressors."""
 
     n_items: int
@@ -49,7 +36,7 @@ class Values(Target):
 
 
 @dataclass(frozen=True, eq=False)
-class Labels(Target):
+class Labels:
     """One class per instance: the classes are the items."""
 
     classes: NDArray[Any]
@@ -83,7 +70,7 @@ class Labels(Target):
 
 
 @dataclass(frozen=True)
-class Marks(Target):
+class Marks:
     """0 or 1 per item, for classifiers of several outputs."""
 
     n_items: int
@@ -109,6 +96,9 @@ class Marks(Target):
         values = np.asarray(answer, dtype=np.float64)
         _check_shape(values, self.n_items, estimator, "predict_proba")
         return np.clip(values, 0.0, 1.0)
+
+
+Target = Values | Labels | Marks  # outcomes are (n, m), and predictions too, inside the range
 
 
 def read_target(estimator: Any, y: Any, value_range: tuple[float, float], fitted: bool) -> Target:

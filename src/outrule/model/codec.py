@@ -28,15 +28,7 @@ from outrule.files import write_text
 from outrule.model import value as values
 from outrule.model.documents import compact, damaged, read_document, read_file, seal
 from outrule.model.model import Model
-from outrule.model.model_file import (
-    FORMAT,
-    NAMES,
-    ItemCurves,
-    ModelFile,
-    SketchFile,
-    TreesFile,
-    read_name,
-)
+from outrule.model.model_file import FORMAT, NAMES, ItemCurves, ModelFile, SketchFile, read_name
 from outrule.model.settings import Settings
 from outrule.model.value import Value
 from outrule.problems import given, matchings, matroids, one_item
@@ -125,7 +117,7 @@ def describe(model: Model) -> dict[str, Any]:
             {
                 "start": None if member.start is None else _item_curves(member.start),
                 "patches": [[patch.test, list(patch.x), list(patch.y)] for patch in member.patches],
-                **({} if member.trees is None else {"trees": TreesFile.of(member.trees, _plain)}),
+                **({} if member.trees is None else {"trees": _arguments(member.trees)}),
             }
             for member in model.members
         ],
@@ -160,11 +152,8 @@ def _fitted(curves: ItemCurves) -> FittedIsotonic:
 
 
 def _seen(file: ModelFile) -> Seen | None:
-    if file.seen is None:
-        return None
-    predictions, contents, *named = file.seen
-    names, named_contents = (None if one is None else one.sketch() for one in named)
-    return Seen(predictions.sketch(), contents.sketch(), names, named_contents)
+    found: Any = (None if one is None else one.sketch() for one in file.seen or ())
+    return Seen(*found) if file.seen else None
 
 
 def check_item_names(names: Iterable[Any]) -> None:
@@ -252,10 +241,12 @@ def _encode(value: Any) -> Any:
         raise DataError(
             f"{kind} cannot be written to a file: only problems, rules and checks of outrule can."
         )
-    content = {
-        field.name: _plain(getattr(value, field.name)) for field in fields(value) if field.init
-    }
-    return {"kind": kind, **content}
+    return {"kind": kind, **_arguments(value)}
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    """What a dataclass is made with, as plain values."""
+    return {one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.init}
 
 
 def _plain(value: Any) -> Any:

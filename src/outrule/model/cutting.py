@@ -69,15 +69,11 @@ def cut_files(found: Survey, by: Segments) -> CutFiles:
     rows = [np.concatenate(row) for row in zip(*found.numbers, strict=True)]
     read = list(zip(rows, found.values, strict=True))
     segmentation = cut_values(by, read, weight)
-    of_value = [
-        segmentation.codes_of(columns, values)
-        for columns, values in zip(by.by, found.values, strict=True)
+    codes = [
+        segmentation.codes_of(columns, values)[row]
+        for columns, values, row in zip(by.by, found.values, rows, strict=True)
     ]
-    kinds, number = np.unique(
-        np.array([codes[row] for codes, row in zip(of_value, rows, strict=True)]),
-        axis=1,
-        return_inverse=True,
-    )
+    kinds, number = np.unique(np.array(codes), axis=1, return_inverse=True)
     check_overlaps(kinds.shape[1])
     number = number.reshape(-1)
     kept = np.bincount(number, weight > 0, kinds.shape[1]) > 0

@@ -22,23 +22,19 @@ import numpy as np
 
 import outrule
 from outrule import progress, threads
-from outrule.calibration.audit import Tally, Whole
 from outrule.calibration.cross_fit import PROGRESS, Boost, Boosted, Material, Way
-from outrule.calibration.partitioned import add_tallies, opening
-from outrule.calibration.pieces import Log, Opening, Piece, Question
+from outrule.calibration.partitioned import Engine, Opened, add_tallies
+from outrule.calibration.pieces import Piece, Question
 from outrule.errors import DataError
 from outrule.model.recipes import Common, Extents, Recipe
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule
-from outrule.types import Floats, Integers
+from outrule.types import Integers
 
 LIBRARIES = ("numpy", "numba", "polars", "scipy")  # on which the last bits may depend
 WAIT = "10s"  # for a scheduler to answer
 SQL = "an expression, or as "  # what a rule can be instead of a function
 IDLE = 3600.0  # seconds after which pieces that nobody asks for are dropped
-
-
-Opened = Sequence[tuple[Whole, ...]]  # what pieces of every cell are opened with
 
 
 class _Kept(NamedTuple):
@@ -244,15 +240,14 @@ def _any_size() -> Any:
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"})
 
 
-class ClusterPieces:
-    """Pieces on workers: see ``outrule.calibration.partitioned.Engine``."""
+class ClusterPieces(Engine):
+    """Pieces on workers."""
 
     def __init__(self, client: Any, common: Common, recipes: Sequence[Recipe]):
         self.client, self.recipes = client, recipes
         self.job = FitJob(uuid4().hex, versions())
         self.common = client.submit(_same, common, pure=False)  # made again if it is lost
         self.owner: dict[int, str] = {}
-        self.opened_with: Opened | None = None
 
     @classmethod
     @contextmanager
@@ -283,18 +278,7 @@ class ClusterPieces:
 
         return wait
 
-    def open(self, wholes: Sequence[Whole], every: Whole) -> list[tuple[int, Opening]]:
-        self.opened_with = opening(wholes, every)
-        return self._ask(Question("open", self.opened_with))
-
-    def advance(self, logs: Sequence[Log]) -> list[Tally]:
-        return add_tallies(self._ask(Question("advance", [(list(log),) for log in logs])))
-
-    def squares(self, means: Sequence[Floats | None]) -> list[tuple[int, Floats]]:
-        return self._ask(Question("squares", [None if one is None else (one,) for one in means]))
-
     def cluster_sums(self, n_clusters: int, tests: range, cell: int) -> Integers:
-        assert self.opened_with is not None
         given: list[tuple[Any, ...] | None] = [None] * len(self.opened_with)
         given[cell] = (n_clusters, tests)
         return np.asarray(sum(one for _, one in self._ask(Question("cluster_sums", given))))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from outrule.calibration.rivals import OnIsotonic, Plain
+from outrule.calibration.rivals import RIVALS, rivals_of
 from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.errors import check_number, refuse_argument
@@ -128,7 +128,7 @@ def _mixture(
 
     Where no uniform draw is known, the optimiser's own decision is one of the list.
     """
-    tests = (*model.rules, Plain(), OnIsotonic(model.isotonic))
+    tests = (*model.rules, *rivals_of(RIVALS, model.isotonic))
     decisions = decide_all(tests, instances, model.problem, layout)
     n_ways = len(tests) + (over == "uniform")
     number = (draws.astype(object) * n_ways // 2**53).astype(np.int64)[instances.instance]

@@ -43,16 +43,8 @@ def fit_model(settings: Settings, instances: Instances, feature_names: Names = N
     ready = from_isotonic(prepare(blank, instances, generator), settings, instances, generator)
     blank = start_from(blank, ready, instances)
     ready = ready.estimated(blank.log_base)
-    source, validation = open_source(
-        ready.instances,
-        ready.start,
-        settings.problem,
-        ready.tests,
-        settings.check,
-        generator,
-        ready.part,
-        found,
-    )
+    how = (settings.problem, ready.tests, settings.check, generator)
+    source, validation = open_source(ready.instances, ready.start, *how, ready.part, found)
     return run_loop(blank, source, ready.tests, generator, validation).remember(instances)
 
 

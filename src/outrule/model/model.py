@@ -227,8 +227,8 @@ class Model:
     def remember(self, instances: Instances) -> Model:
         """The same model, which will recognise these instances as seen."""
         seen: Seen | None = Seen.of(instances)
-        if self.fingerprints:
-            seen = None if self.seen is None else self.seen.merged(Seen.of(instances))
+        if seen is not None and self.fingerprints:
+            seen = None if self.seen is None else self.seen.merged(seen)
         fingerprints = (*self.fingerprints, instances.fingerprint)
         return replace(self, fingerprints=fingerprints, seen=seen)
 

@@ -66,16 +66,6 @@ class TreesFile(StrictModel):
     questions: Annotated[tuple[tuple[int, ...], ...], Field(min_length=1, max_length=MOST_TREES)]
     values: Annotated[tuple[Numbers, ...], Field(min_length=1)]
 
-    @classmethod
-    def of(cls, trees: Trees, write_name: Callable[[Any], Any]) -> dict[str, Any]:
-        return {
-            "edges": trees.edges.tolist(),
-            "items": [write_name(name) for name in trees.items],
-            "tests": list(trees.tests),
-            "questions": trees.questions.tolist(),
-            "values": trees.values.tolist(),
-        }
-
     @model_validator(mode="after")
     def _are_trees(self) -> Self:
         n_questions = len(self.edges) + len(self.items) + len(self.tests)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
@@ -86,11 +86,19 @@ def fit_surveyed(
     blank = start_from(blank, ready, sample)
     recipes = list(recipes_of(found, ready, settings.rivals, cut))
     every, areas = Area(found.n, found.total_weight), None if cut is None else cut.areas
-    common, memory = Common(blank, ready.tests, every, areas), _Memory(found)
-    with _pieces(found, common, recipes, memory, client) as (engine, extents):
-        seen = reduce(Seen.merged, memory.parts)
-        blank = replace(blank, fingerprints=(memory.digest.hexdigest(),), seen=seen)
-        kept = None if checkpoint is None else Checkpoint(Path(checkpoint), _identity(blank))
+    common, digest, parts = Common(blank, ready.tests, every, areas), found.digest(), list[Seen]()
+
+    def remember(instances: Instances) -> None:
+        """By what the model recognises the instances that it was fitted on, file by file."""
+        found.add_to(digest, instances)
+        parts.append(Seen.of(instances))
+
+    with _pieces(found, common, recipes, remember, client) as (engine, extents):
+        seen = reduce(Seen.merged, parts)
+        blank = replace(blank, fingerprints=(digest.hexdigest(),), seen=seen)
+        # A checkpoint must be of these data, and of all that is fixed before the first round.
+        fixed = blank if blank.settings.epsilon else replace(blank, tolerance=0.0)
+        kept = None if checkpoint is None else Checkpoint(Path(checkpoint), fingerprint(fixed))
         source = _source(found, engine, common, extents, cut, kept)
         return run_loop(blank, source, ready.tests, generator)
 
@@ -117,39 +125,23 @@ def _source(
 def _whole(area: Area, cell: int | None, extents: Sequence[Extents]) -> Whole:
     """What pieces must know of all the data that they are a part of, or of their cell."""
     extent = reduce(Extent.plus, (one[cell] for one in extents if cell in one))
-    largest: float = area.n * extent.most_items
-    if extent.outside:
-        largest = extent.farthest
-    return Whole(*area, bits_for(largest))
-
-
-def _identity(blank: Model) -> str:
-    """What a checkpoint must be of: the data, and all that is fixed before the first round."""
-    return fingerprint(blank if blank.settings.epsilon else replace(blank, tolerance=0.0))
-
-
-class _Memory:
-    """By what a model recognises the instances that it was fitted on."""
-
-    def __init__(self, found: Survey):
-        self.found, self.digest, self.parts = found, found.digest(), list[Seen]()
-
-    def add(self, instances: Instances) -> None:
-        """The instances of the next file."""
-        self.found.add_to(self.digest, instances)
-        self.parts.append(Seen.of(instances))
+    return Whole(*area, bits_for(extent.farthest if extent.outside else area.n * extent.most_items))
 
 
 @contextmanager
 def _pieces(
-    found: Survey, common: Common, recipes: Sequence[Recipe], memory: _Memory, client: Any
+    found: Survey,
+    common: Common,
+    recipes: Sequence[Recipe],
+    remember: Callable[[Instances], None],
+    client: Any,
 ) -> Iterator[tuple[Engine, Sequence[Extents]]]:
     """The pieces of all files, here or on workers, until the loop is over."""
     if client is not None:
         with ClusterPieces.opened(client, common, recipes) as engine:
             built = engine.build()
             for recipe in recipes:  # meanwhile this process reads too, for the fingerprint
-                memory.add(recipe.reader.read())
+                remember(recipe.reader.read())
             yield engine, built()
         return
     pieces, extents = list[Piece](), list[Extents]()
@@ -157,7 +149,7 @@ def _pieces(
     with found.data.room(TIGHT * needed) as folder:
         for number, recipe in enumerate(recipes):
             instances = recipe.reader.read()
-            memory.add(instances)
+            remember(instances)
             some, extent = recipe.make(common, instances, folder / str(number))
             pieces += some
             extents.append(extent)

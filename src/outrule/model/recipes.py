@@ -161,8 +161,7 @@ def recipes_of(
     """Those of all files."""
     offsets, first = found.sample.offsets, 0
     rival = ready.instances.start if ISOTONIC in rivals else None
-    for number in range(len(found.files)):
-        sampled = found.sampled(number)
+    for number, sampled in enumerate(found.sampled):
         last = first + len(sampled)
         items = slice(int(offsets[first]), int(offsets[last]))
         first = last

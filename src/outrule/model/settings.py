@@ -12,7 +12,7 @@ from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
 from outrule.calibration.rivals import ISOTONIC, RIVALS
 from outrule.data.segments import Segments, as_segments
-from outrule.errors import ArgumentError, check_number, refuse_argument
+from outrule.errors import ArgumentError, check_integer, check_number, refuse_argument
 from outrule.model.value import Value
 from outrule.problems.contract import Problem
 from outrule.rules.rules import Rule, check_rules
@@ -71,9 +71,7 @@ class Settings:
         for name, least in (("max_rounds", 1), ("random_state", 0)):
             value = getattr(self, name)
             if value is not None:
-                plain[name] = int(
-                    check_number(value, name, OWNER, least, low_open=False, integer=True)
-                )
+                plain[name] = check_integer(value, name, OWNER, least)
         for name, value in plain.items():
             object.__setattr__(self, name, value)
         if isinstance(self.check, PrivateReuse):
@@ -81,22 +79,15 @@ class Settings:
 
     def _check_private(self) -> None:
         """PrivateReuse looks at its data through noise, and nothing else may look at them."""
-        seen = "has seen the data without noise"
-        for name, good, expected in (
-            ("max_rounds", self.max_rounds, "given for PrivateReuse: its noise depends on it"),
-            ("start", self.start is None, f"None for PrivateReuse: any other {seen}"),
-            (
-                "rivals",
-                ISOTONIC not in self.rivals,
-                f"('plain',) or () for PrivateReuse: isotonic regression {seen}",
-            ),
-            (
-                "segments",
-                self.segments is None,
-                "None for PrivateReuse: its noise is for tests of the whole",
-            ),
+        seen, isotonic = "has seen the data without noise", ISOTONIC in self.rivals
+        for name, good, what, why in (
+            ("max_rounds", self.max_rounds, "given", "its noise depends on it"),
+            ("start", self.start is None, "None", f"any other {seen}"),
+            ("rivals", not isotonic, "('plain',) or ()", f"isotonic regression {seen}"),
+            ("segments", self.segments is None, "None", "its noise is for tests of the whole"),
         ):
             if not good:
+                expected = f"{what} for PrivateReuse: {why}"
                 raise refuse_argument(getattr(self, name), name, OWNER, expected)
 
 

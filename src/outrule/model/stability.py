@@ -111,8 +111,7 @@ def _refit(model: Model, training: Instances, number: int, resample: bool) -> Mo
 
 def _resampled(instances: Instances, generator: np.random.Generator) -> Instances:
     """A bootstrap sample; what is drawn twice has twice the weight, and stays in one fold."""
-    n, cluster = len(instances), instances.cluster
-    group = np.arange(n) if cluster is None else np.unique(cluster, return_inverse=True)[1]
+    n, group = len(instances), instances.observation
     n_groups = int(group.max()) + 1
     times = np.bincount(generator.integers(n_groups, size=n_groups), minlength=n_groups)[group]
     chosen = np.flatnonzero(times)

@@ -83,7 +83,7 @@ class Survey:
     unknown: bool  # whether some propensities are
     numbers: list[NDArray[Any]] | None  # of segments' values, (n_by, n) per file
     values: tuple[list[Value], ...]  # what they stand for, of every entry
-    chosen: Integers  # numbers of the instances in the sample
+    sampled: tuple[Integers, ...]  # which instances of every file are in the sample
     sample: Instances
     checked: Instances  # the sample, and instances with the items that it lacks
 
@@ -122,12 +122,6 @@ class Survey:
             some = slice(None) if inside is None else inside[number]
             np.add.at(total, codes[some], weight[some])
         return total
-
-    def sampled(self, number: int) -> Integers:
-        """Which instances of a file are in the sample."""
-        first = int(self.counts[:number].sum())
-        begin, end = np.searchsorted(self.chosen, (first, first + int(self.counts[number])))
-        return self.chosen[begin:end] - first
 
     def reader(self, number: int) -> FileReader:
         """What reads a file."""
@@ -211,6 +205,7 @@ class _Look:
         self.witnesses: list[pl.DataFrame] = []
         self.n_witnesses = 0  # instances, which are no more than the sample may have
         self.stamps: list[Stamp] = []
+        self.sampled: list[Integers] = []
 
     def at(self, file: File, count: int) -> None:
         self.stamps.append(stamp_of(file))
@@ -232,7 +227,8 @@ class _Look:
         nulls = frame.null_count().row(0)
         self.nullable |= {name for name, number in zip(self.order, nulls, strict=True) if number}
         begin, end = np.searchsorted(self.chosen, (self.first, self.first + count))
-        self._take(instances, frame, self.chosen[begin:end] - self.first)
+        self.sampled.append(self.chosen[begin:end] - self.first)
+        self._take(instances, frame, self.sampled[-1])
         self.first += count
 
     def _take(self, instances: Instances, frame: pl.DataFrame, sampled: Integers) -> None:
@@ -312,7 +308,7 @@ class _Look:
             self.unknown,
             self.numbers or None,
             tuple(list(known) for known in self.values),
-            self.chosen,
+            tuple(self.sampled),
             sample,
             checked,
         )

@@ -47,7 +47,8 @@ class OneByOne(Problem):
         for name, value in functions.items():
             if not callable(value):
                 raise refuse_argument(value, name, owner, "a function")
-        if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        listed = isinstance(columns, Sequence) and not isinstance(columns, str)
+        if not listed or not all(isinstance(name, str) for name in columns):
             raise refuse_argument(columns, "columns", owner, "a sequence of column names")
 
 

@@ -48,16 +48,15 @@ def shorten(text: str) -> str:
 
 def _factors(rule: Multiplier, items: Sequence[Any] | None) -> str:
     """The items whose factors are furthest from the most common one, and the others together."""
-    if isinstance(rule.vector, dict):
-        pairs = [(str(name), float(factor)) for name, factor in rule.vector.items()]
-    else:
-        named = items is not None and len(items) == len(rule.vector)
-        names = [str(name) for name in items or ()] if named else None
-        pairs = [
-            (f"item {number}" if names is None else names[number], float(factor))
-            for number, factor in enumerate(rule.vector)
-        ]
-    common = _most_common([factor for _, factor in pairs])
+    names, factors = items, rule.vector
+    if isinstance(factors, dict):
+        names, factors = list(factors), list(factors.values())
+    elif names is None or len(names) != len(factors):
+        names = [f"item {number}" for number in range(len(factors))]
+    pairs = [(str(name), float(factor)) for name, factor in zip(names, factors, strict=True)]
+    counts = Counter(factor for _, factor in pairs)
+    # Of several, the one closest to 1.
+    common = min(counts, key=lambda factor: (-counts[factor], abs(factor - 1), -factor))
     unusual = [number for number, (_, factor) in enumerate(pairs) if factor != common]
     if not unusual:
         return f"every item x{common:g}"
@@ -72,9 +71,3 @@ def _factors(rule: Multiplier, items: Sequence[Any] | None) -> str:
         number = len(pairs) - len(unusual)
         shown.append(f"{number:,} others x{others[0]:g} to x{others[-1]:g}")
     return ", ".join(shown)
-
-
-def _most_common(factors: Sequence[float]) -> float:
-    """Of several, the one closest to 1."""
-    counts = Counter(factors)
-    return min(counts, key=lambda factor: (-counts[factor], abs(factor - 1), -factor))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from outrule import threads
+from outrule.calibration.rivals import RIVALS, rivals_of
 from outrule.data.checks import check_inside
 from outrule.data.instances import Instances
 from outrule.data.origin import CHOSEN, TableOrigin
@@ -167,12 +168,10 @@ class _Decided:
     def _rivals(self) -> Iterator[Picks]:
         """The decisions of every rival: rules, plain, isotonic."""
         model, instances, layout = self.model, self.instances, self.layout
-        for first, last in threads.spans(RULES, len(model.rules)):
-            for decisions in decide_all(model.rules[first:last], instances, model.problem, layout):
+        every = (*model.rules, *rivals_of(RIVALS, model.isotonic))
+        for first, last in threads.spans(RULES, len(every)):
+            for decisions in decide_all(every[first:last], instances, model.problem, layout):
                 yield expand(decisions, layout)
-        isotonic = model.isotonic.apply(instances, layout.per_item.get("frozen"))
-        for weights in (instances.prediction, isotonic):
-            yield model.problem.pick_on_threads(weights, layout)
 
     def _chosen(self) -> Booleans:
         """What was done: the column ``chosen`` if there is one, else what the model decides."""
