@@ -57,6 +57,27 @@ def large(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def segmented(tmp_path_factory):
+    """A report on segments, whose cells on a phone are titled with names that look like CSS."""
+    draws = [outrule.worlds.six_cities(3_000, seed) for seed in (0, 1)]
+    past, later = (
+        Instances.from_arrays(*values, columns={"city": np.where(city == "Rome", "R';x", city)})
+        for *values, city in draws
+    )
+    calibrator = DecisionCalibrator(
+        BestAction(),
+        [Fixed(0), Fixed(1)],
+        0.3,
+        start=None,
+        segments=["city"],
+        value=outrule.Value(observation="\\driver's day"),
+    )
+    path = tmp_path_factory.mktemp("segmented") / "report.html"
+    path.write_text(report(summarise(calibrator.fit(past), later)), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as driver:
         # A profile of its own, which goes with the browser.
@@ -130,6 +151,24 @@ def test_nothing_is_cut_on_a_phone(visit, small, large):
             "getComputedStyle(document.querySelector('#values-table td:last-child'), '::before')"
         )
         assert "interval" in page.evaluate(f"{title}.content")
+
+
+def test_every_cell_of_segments_has_its_title_on_a_phone(visit, segmented):
+    page = visit(segmented, PHONE)
+
+    def titles(cells):
+        shown = f"[...document.querySelectorAll({cells!r})].map(one => getComputedStyle(one, "
+        return [json.loads(one) for one in page.evaluate(f"{shown}'::before').content)")]
+
+    columns = [f"#segments-table tr:first-child td:nth-child({number})" for number in range(3, 9)]
+    found = [titles(one)[0] for one in columns]
+    assert found[0] == "Difference"
+    assert found[3:] == ["\\driver's days", "More needed", "Verdict"]
+    heads = page.evaluate(
+        "[...document.querySelectorAll('.heat thead th')].map(one => one.textContent)"
+    )
+    assert titles(".heat tbody tr:first-child td") == heads[1:]
+    assert any("R';x" in head for head in heads)
 
 
 def test_the_answer_is_on_the_first_screen(visit, small):

@@ -318,7 +318,7 @@ def test_a_model_without_patches_says_so():
     Page(html)
     assert "1 round and no patches" in html
     assert "Calibration changes nothing here." in html
-    assert 'class="lines rounds"' not in html
+    assert 'class="rounds"' not in html
 
 
 def test_a_long_history_is_thinned_and_the_page_says_so(summary):

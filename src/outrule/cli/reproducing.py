@@ -99,25 +99,13 @@ def _fraction(text: str) -> float:
 @contextmanager
 def _progress() -> Iterator[Callable[[str, float], None]]:
     """A bar with the time left on a terminal, nothing in a pipe."""
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+    bars = (progress.BarColumn(), progress.TaskProgressColumn())
+    times = (progress.TimeElapsedColumn(), "left", progress.TimeRemainingColumn())
+    columns = ("{task.description}", *bars, *times)
+    with progress.Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=1.0)
         yield lambda words, share: bar.update(task, description=words, completed=share)

@@ -59,11 +59,7 @@ def two_arms() -> WorldDemo:
     return WorldDemo(title, BestAction(), rules, 0.02, lambda seed: worlds.two_arms(20_000, seed))
 
 
-DEMOS: dict[str, Callable[[], WorldDemo]] = {
-    "best-action": best_action,
-    "matching": matching,
-    "two-arms": two_arms,
-}
+DEMOS = {"best-action": best_action, "matching": matching, "two-arms": two_arms}
 
 
 def run(name: str) -> DemoResult:

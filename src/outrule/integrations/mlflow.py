@@ -122,11 +122,8 @@ class _Served:
         names = replace(self.columns.before_decision(), weight=None, cluster=None)
         ends = self.calibrator.model_.value_range
         instances = Instances.from_table(self.clean(data), **asdict(names), value_range=ends)
-        found = {
-            "calibrated": self.calibrator.predict(instances),
-            "chosen": self.calibrator.decide(instances),
-        }
-        return pd.DataFrame(found)
+        predicted, chosen = self.calibrator.predict(instances), self.calibrator.decide(instances)
+        return pd.DataFrame({"calibrated": predicted, "chosen": chosen})
 
 
 def _load_pyfunc(path: str) -> _Served:

@@ -50,9 +50,6 @@ def segments(summary: Facts) -> str:
         drawn = line + scale.judged(row["gap"], row["verdict"])
         return band + (f'<g class="fail">{drawn}</g>' if row["verdict"] == "fail" else drawn)
 
-    def needed(row: Facts) -> str:
-        return "" if row["more"] is None else f"{row['more']:,}"
-
     columns = [
         Column("Segment", lambda row: text(row["name"]), "text"),
         picture(scale, draw, "difference to its best rival", zero=0.0, margin=-margin),
@@ -60,7 +57,7 @@ def segments(summary: Facts) -> str:
         Column("At least", lambda row: write.down(row["gap_lower"], "+"), order="ascending"),
         Column("Best rival there", lambda row: text(row["best_rival"]), "text"),
         Column(text(plural(unit).capitalize()), lambda row: f"{row['n_observations']:,}"),
-        Column("More needed", needed),
+        Column("More needed", lambda row: "" if row["more"] is None else f"{row['more']:,}"),
         Column("Verdict", lambda row: text(row["verdict"]), "word"),
     ]
     signs = {
@@ -96,14 +93,15 @@ def _heat(found: Facts, write: Any) -> str:
     shown = sorted(range(len(names)), key=worst.__getitem__)[:MOST_RIVALS]
     deepest = max(-min(worst), 1e-300)
 
-    def cell(number: float) -> str:
+    def cell(row: Facts, number: float) -> str:
         share = 100 * min(max(-number / deepest, 0.0), 1.0)
-        return f'<td style="--share:{share:.0f}%">{write.signed(number)}</td>'
+        of = text(row["name"])  # shown beside it on a phone
+        return f'<td data-of="{of}" style="--share:{share:.0f}%">{write.signed(number)}</td>'
 
     head = "".join(f'<th scope="col">{text(row["name"])}</th>' for row in rows)
     body = "".join(
         f'<tr><th scope="row">{text(names[i])}</th>'
-        + "".join(cell(row["differences"][i]) for row in rows)
+        + "".join(cell(row, row["differences"][i]) for row in rows)
         + "</tr>\n"
         for i in shown
     )

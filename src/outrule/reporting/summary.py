@@ -18,7 +18,6 @@ from outrule.model.codec import fingerprint
 from outrule.model.model import Model, column_names, model_of
 from outrule.proof.answer import LABELS, Answer
 from outrule.proof.certificate import Certificate, certify
-from outrule.proof.confidence import Estimate
 from outrule.proof.novelty import check_new
 from outrule.proof.statement import RivalResult
 from outrule.reporting.charts import MINUS
@@ -28,6 +27,7 @@ from outrule.rules.descriptions import describe, full_name, in_words
 
 FORMAT = 1
 VALUES = ("plain", "best_rule", "isotonic", "calibrated", "oracle")
+WHEN = ("before", "after")
 STATUS = {
     Status.CONVERGED: "no violation above the threshold was left",
     Status.MAX_ROUNDS: "the rounds were used up",
@@ -58,7 +58,7 @@ def summarise(
     format, library : version of this layout, and of the library
     answer : what the first screen says: ``question``, ``sentence``, ``against`` (list of ``rival``,
         ``verdict``, ``words``), ``worth`` (list of ``figure``, ``per``, ``more``), ``margin``,
-        ``warning``, ``next_step``, ``instance`` (what one is called)
+        ``warning``, ``feedback``, ``next_step``, ``instance`` (what one is called)
     decimals : of values and differences, as many as the interval of the improvement supports
     verdict : ``verdict`` ("pass", "inconclusive", "fail"), ``improvement`` (interval) over the
         plain optimiser, ``approximate`` (its intervals by name), ``value`` (its name and unit) and
@@ -130,31 +130,23 @@ def of_certificate(
         "decimals": answer.figures.decimals,
         "verdict": _verdict(certificate),
         "values": [
-            {"name": name, "label": LABELS[name], **_interval(getattr(certificate, name))}
+            {"name": name, "label": LABELS[name], **getattr(certificate, name)._asdict()}
             for name in VALUES
             if getattr(certificate, name) is not None
         ],
         "rules": [_rival(result) for result in certificate.rules],
-        "rivals": [
-            {**_rival(result), "label": LABELS[result.name]} for result in certificate.rivals
-        ],
+        "rivals": [{**_rival(one), "label": LABELS[one.name]} for one in certificate.rivals],
         "violations": [
             {
                 "test": row.test,
                 "kind": "rule" if number < len(certificate.rules) else "optimiser",
-                "before": _interval(row.before),
-                "after": _interval(row.after),
+                "before": row.before._asdict(),
+                "after": row.after._asdict(),
             }
             for number, row in enumerate(certificate.violations)
         ],
-        "promises": {
-            "before": vars(certificate.promise_before).copy(),
-            "after": vars(certificate.promise_after).copy(),
-        },
-        "squared_error": {
-            "before": certificate.squared_error_before,
-            "after": certificate.squared_error_after,
-        },
+        "promises": {when: vars(getattr(certificate, f"promise_{when}")).copy() for when in WHEN},
+        "squared_error": {when: getattr(certificate, f"squared_error_{when}") for when in WHEN},
         **segments_of(certificate, answer),
     }
 
@@ -191,10 +183,6 @@ def _check_origin(certificate: Any, model: Model, instances: Instances) -> None:
     check_new(model, instances)
 
 
-def _interval(estimate: Estimate) -> dict[str, float]:
-    return {name: float(value) for name, value in estimate._asdict().items()}
-
-
 def _verdict(certificate: Certificate) -> dict[str, Any]:
     names = "verdict verdicts if_declared epsilon margin margin_share confidence gap gap_lower"
     names += " closest_rival closest_rule needed more n_instances n_observations unit max_weight"
@@ -204,11 +192,9 @@ def _verdict(certificate: Certificate) -> dict[str, Any]:
         **{name: getattr(certificate, name) for name in names.split()},
         "verdicts": dict(certificate.verdicts),
         "notes": list(certificate.notes),
-        "improvement": _interval(certificate.improvement),
+        "improvement": certificate.improvement._asdict(),
         "value": vars(certificate.value).copy(),
-        "approximate": {
-            name: _interval(estimate) for name, estimate in certificate.approximate.items()
-        },
+        "approximate": {name: one._asdict() for name, one in certificate.approximate.items()},
     }
 
 
@@ -226,13 +212,7 @@ def _rules(certificate: Certificate, model: Model) -> list[dict[str, Any]]:
 
 
 def _rival(result: RivalResult) -> dict[str, Any]:
-    return {
-        "name": result.name,
-        "value": result.value,
-        "difference": _interval(result.difference),
-        "lower": result.lower,
-        "verdict": result.verdict,
-    }
+    return {**vars(result), "difference": result.difference._asdict()}
 
 
 def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]:
@@ -269,9 +249,7 @@ def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
     if isinstance(settings.start, Isotonic):
         start = "isotonic regression of the predictions"
     elif settings.start is not None:
-        start = (
-            "cross-fitted trees and curves" if settings.start.max_trees else "cross-fitted curves"
-        )
+        start = f"cross-fitted {'trees and ' if settings.start.max_trees else ''}curves"
     return {
         "problem": in_words(model.problem),
         "k": model.k,

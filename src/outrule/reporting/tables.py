@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import unescape
 from typing import Any
 
 from outrule.reporting.charts import Scale, css_class
@@ -71,7 +72,9 @@ def table(
     )
     style = "".join(column.style for column in columns)
     for number, column in enumerate(others, start=2):  # shown beside the cells on a phone
-        style += "" if column.sort == "picture" else f"--c{number}:'{column.title}';"
+        if column.sort != "picture":
+            title = unescape(column.title).replace("\\", r"\\").replace("'", r"\'")
+            style += f"--c{number}:'{text(title)}';"
     long = f' data-noun="{noun}"' if len(rows) > FOLDED else ""
     return (
         f'<div class="wide{" long" if long else ""}" role="region" tabindex="0" '

@@ -81,14 +81,11 @@ def _head(watch: Watch, status: WatchStatus, write: Figures) -> str:
         logged = ", estimated from a log" if status.feedback == "logged" else ""
         tiles["Gap so far"] = tile(write.signed(status.gap), f"to {status.rival}{logged}")
     if status.realised is not None and status.predicted is not None:
-        tiles["Realised so far"] = tile(
-            write.plain(status.realised), f"predicted {write.plain(status.predicted)}"
-        )
+        predicted = f"predicted {write.plain(status.predicted)}"
+        tiles["Realised so far"] = tile(write.plain(status.realised), predicted)
     tiles["Evidence"] = tile(_short(status.evidence), f"alarm at {status.level:,.0f}")
-    tiles["Counted"] = tile(
-        count(watch.state.n_batches, "batch"),
-        "" if status.batch is None else f"to {status.batch}",
-    )
+    last = "" if status.batch is None else f"to {status.batch}"
+    tiles["Counted"] = tile(count(watch.state.n_batches, "batch"), last)
     word, shown = status.status, terms(tiles, "tiles")
     return first_screen(LOOKS[word], word.capitalize(), status.sentence, shown)
 
@@ -97,7 +94,9 @@ def _gap(watch: Watch, status: WatchStatus, write: Figures) -> str:
     rows, margin = watch.state.history, watch.state.margin
     gaps = [row.gap or 0.0 for row in rows]
     up, across = Scale.over([0.0, -margin, *gaps]), _across(rows)
-    smooth = _smoothed(rows, gaps)
+    smooth, window = _smoothed(rows, gaps), _window(rows)
+    ours = f"mean of {window:,} batches" if window > 1 else "by batch"
+    signs = {"ours line": ours, "dashed": f"margin, {write.signed(-margin)}", **_event_signs(rows)}
     drawn = [
         level("zero", up.share(0.0)),
         level("dashed", up.share(-margin)),
@@ -114,15 +113,7 @@ def _gap(watch: Watch, status: WatchStatus, write: Figures) -> str:
         f"{write.signed(status.gap)}."
         if status.gap is not None
         else "",
-        legend(
-            {
-                "ours line": f"mean of {_window(rows):,} batches"
-                if _window(rows) > 1
-                else "by batch",
-                "dashed": f"margin, {write.signed(-margin)}",
-                **_event_signs(rows),
-            }
-        ),
+        legend(signs),
         chart(title, words, ("batch", "gap"), (across, up), drawn, below=_keys(rows, across)),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 from numpy.typing import NDArray
 
-from outrule.cli.options import Over, Unseen
+from outrule.cli.options import Unseen
 from outrule.cli.work.files import (
     PROPENSITY,
     Opened,
@@ -17,7 +17,7 @@ from outrule.cli.work.files import (
     warn_of_unseen,
 )
 from outrule.cli.work.folders import Done, Fill, Filled, FolderJob, fill_folder
-from outrule.cli.work.screening import Answers, Work, answer, check_errors, write_errors
+from outrule.cli.work.screening import Answers, answer, check_errors, write_errors
 from outrule.data.instances import Instances
 from outrule.data.nesting import is_nested
 from outrule.data.table_files import SEPARATORS, output_kind, write_table
@@ -44,13 +44,17 @@ def decide_all(job: FolderJob, unseen: Unseen) -> tuple[Done, float | None]:
     column, how, costs = job.columns[0], job.how, list[tuple[int, float]]()
 
     def fill(opened: Opened) -> Filled:
-        work, plain = _optimisers(opened)
+        model, problem = opened.model, opened.model.problem
         explorer = None
         if "explore" in how:
-            over = Over(how["explore_over"])
-            explorer = Explorer(opened.model, how["explore"], how["seed"], over)
-            work = explorer.decide
-        found = answer(opened, work, plain, job.on_error, unseen)
+            explorer = Explorer(model, how["explore"], how["seed"], how["explore_over"])
+        found = answer(
+            opened,
+            explorer.decide if explorer else lambda some: some.mark(model.pick(some)),
+            lambda some: some.mark(problem.pick_on_threads(some.prediction, problem.lay(some))),
+            job.on_error,
+            unseen,
+        )
         filled = found.add_to(_as_it_was(opened, job.output), column)
         if explorer is not None:
             filled = explorer.propensities(found).add_to(filled, PROPENSITY)
@@ -66,12 +70,12 @@ def decide_all(job: FolderJob, unseen: Unseen) -> tuple[Done, float | None]:
 class Explorer:
     """Makes random decisions in known proportions, and remembers their propensities."""
 
-    def __init__(self, model: Model, share: float, seed: int, over: Over):
+    def __init__(self, model: Model, share: float, seed: int, over: str):
         self.model, self.share, self.seed, self.over = model, share, seed, over
         self.found: dict[int, tuple[Instances, Exploration]] = {}  # by the id of the instances
 
     def decide(self, instances: Instances) -> NDArray[Any]:
-        explored = explore(self.model, instances, self.share, self.seed, self.over.value)
+        explored = explore(self.model, instances, self.share, self.seed, self.over)
         self.found[id(instances)] = (instances, explored)
         return explored.chosen  # type: ignore[no-any-return] # flat marks
 
@@ -102,15 +106,6 @@ def _decided(filled: pl.DataFrame, found: Answers, column: str, only: bool) -> F
         raise DataError("--only is for tables with one row per item: this one has lists of items.")
     flat = marks.explode()
     return Filled(filled, found, len(flat), int(flat.sum()))
-
-
-def _optimisers(opened: Opened) -> tuple[Work, Work]:
-    """The optimiser on calibrated predictions, and on the original ones."""
-    model, problem = opened.model, opened.model.problem
-    return (
-        lambda some: some.mark(model.pick(some)),
-        lambda some: some.mark(problem.pick_on_threads(some.prediction, problem.lay(some))),
-    )
 
 
 def _fill_all(job: FolderJob, fill: Fill) -> Done:

@@ -111,19 +111,14 @@ def write_errors(found: Answers, opened: Opened, path: str) -> None:
     rows = np.array(sorted(found.faults), dtype=np.int64)
     answered = np.isin(rows, np.concatenate(found.rows))
     names = opened.frame[opened.names.instance].cast(pl.String, strict=False)[rows]
-    write_table(
-        pl.DataFrame(
-            {
-                "line" if opened.table.text is not None else "row": [
-                    opened.table.number(row) for row in rows.tolist()
-                ],
-                "instance": [_cell(name) for name in names],
-                "error": [_cell(found.faults[row]) for row in rows.tolist()],
-                "handling": ["original predictions" if one else "left out" for one in answered],
-            }
-        ),
-        path,
-    )
+    place = "row" if opened.table.text is None else "line"
+    listed = {
+        place: [opened.table.number(row) for row in rows.tolist()],
+        "instance": [_cell(name) for name in names],
+        "error": [_cell(found.faults[row]) for row in rows.tolist()],
+        "handling": ["original predictions" if one else "left out" for one in answered],
+    }
+    write_table(pl.DataFrame(listed), path)
     group = opened.groups()
     decided, skipped = (len(set(group[rows[which]].tolist())) for which in (answered, ~answered))
     words = f"{count(decided + skipped, 'instance')} with errors"
