@@ -9,8 +9,7 @@ from hypothesis import given, settings, strategies as st
 import outrule
 import reference
 import strategies
-from outrule.calibration import audit as auditing
-from outrule.calibration.audit import audit, audits, prepare, rule_values, squared_error
+from outrule.calibration.audit import audit, prepare, rule_values, squared_error
 from outrule.rules import decisions
 from outrule.rules.decisions import decide_all
 
@@ -194,21 +193,3 @@ def test_a_marked_class_counts_by_how_many_classes_its_instance_offers():
     # An instance with one class cannot move.
     expected = (1 * 0 + 2 * 1 / 2 + 3 * 2 / 3 + 2 * 3 / 4) / 8
     np.testing.assert_allclose(found.sizes, [expected, expected])
-
-
-@pytest.mark.parametrize("worth", [0, 10**9], ids=["side by side", "one by one"])
-@pytest.mark.parametrize("count", [1, 8, 11])
-def test_audits_of_several_predictions_are_those_of_each(worth, count, monkeypatch):
-    monkeypatch.setattr(auditing, "SIDE_BY_SIDE_PICKS", worth)
-    generator = np.random.default_rng(count)
-    predictions, outcomes = generator.random((2, 50, 6))
-    data = outrule.Instances.from_arrays(predictions, outcomes)
-    problem = outrule.Matching.complete(4)
-    part = prepare(data, problem, outrule.multipliers(6, limit=20))
-    several = [generator.random(300) for _ in range(count)]
-    for one, prediction in zip(audits(part, several, problem), several, strict=True):
-        alone = audit(part, prediction, problem)
-        assert one.violations.tolist() == alone.violations.tolist()
-        assert one.sizes.tolist() == alone.sizes.tolist()
-        assert one.squared_error == alone.squared_error
-        assert (one.optimiser == alone.optimiser).all()

@@ -218,9 +218,9 @@ def sum_and_patch(generator, n, m):
 def sum_and_patch_dense(generator, n, m):
     offsets, span, box = np.arange(n + 1) * m, (0, n), (0.0, 1.0)
     picks, order = draw_picks(generator, offsets, 3, 2), generator.integers(0, 3, 4)
-    values, sums = np.ones((n * m, tally.COLUMNS), dtype=np.int64), np.zeros((3, 8), dtype=np.int64)
-    tally.sum_over_dense_picks(values[:, 0].copy(), m, picks, sums[:, 0].copy())
-    tally.sum_together(values, m, picks, sums)
+    values, sums = np.ones(n * m, dtype=np.int64), Around(np.zeros(3, dtype=np.int64))
+    tally.sum_over_dense_picks(values, m, picks, sums.array)
+    sums.check()
     prediction = Around(hostile(generator, n * m))
     steps = hostile(generator, 4)
     patching.patch_dense_box(prediction.array, m, picks, order, steps, box, span)

@@ -21,7 +21,6 @@ from outrule.types import Floats, Integers, Picks
 OPTIMISER = -1
 """The optimiser's own test comes after those of the rules, so it is the last."""
 
-SIDE_BY_SIDE_PICKS = 4  # from so many picks per item on, several predictions are summed together
 LEAST_BITS = 20
 THREAD_PICKS = 1 << 18  # fewer picks are not worth a thread
 
@@ -205,39 +204,6 @@ def tally(part: Part, prediction: Floats, problem: Problem) -> tuple[Tally, NDAr
     return tally_of(part, residual, sums, squares, optimiser)
 
 
-def audits(part: Part, predictions: Sequence[Floats], problem: Problem) -> list[Audit]:
-    """The audits of several predictions on the same instances, which all offer as many items.
-
-    Cost: that of ``audit`` each, but the decisions of rules are read once for eight of them.
-    """
-    width, lanes, count = part.layout.width, kernels.tally.COLUMNS, len(predictions)
-    assert width is not None
-    if len(part.picks) * part.layout.k < SIDE_BY_SIDE_PICKS * width:
-        return threads.run(lambda i: audit(part, predictions[i], problem), count)
-    values = [np.zeros((len(part.outcome), lanes), dtype=np.int64) for _ in range(0, count, lanes)]
-    sums = [np.zeros((len(part.picks), lanes), dtype=np.int64) for _ in values]
-
-    def look(i: int) -> tuple[Integers, int, Picks]:
-        residual, squares = residuals(part, predictions[i])
-        values[i // lanes][:, i % lanes] = residual
-        return residual, squares, problem.pick(predictions[i], part.layout)
-
-    looks, blocks = threads.run(look, count), _rule_blocks(part.picks)
-
-    def add(task: int) -> None:
-        group, rows = task // len(blocks), blocks[task % len(blocks)]
-        kernels.tally.sum_together(values[group], width, part.picks[rows], sums[group][rows])
-
-    threads.run(add, len(values) * len(blocks))
-
-    def finish(i: int) -> Audit:
-        residual, squares, optimiser = looks[i]
-        own = np.ascontiguousarray(sums[i // lanes][:, i % lanes])
-        return read_audit(part, *tally_of(part, residual, own, squares, optimiser))
-
-    return threads.run(finish, count)
-
-
 def read_audit(part: Part, sums: Tally, optimiser: NDArray[Any]) -> Audit:
     """The audit of a part that is all of the data."""
     return read_tally(sums, part.marked, part.whole, part.layout.k, part.span, optimiser)
@@ -324,11 +290,7 @@ def sum_over(values: Integers, layout: Layout, picks: NDArray[Any]) -> Integers:
 
 def run_on_rules(picks: NDArray[Any], work: Callable[[slice], Result]) -> list[Result]:
     """Call ``work`` for blocks of the rules, on threads."""
-    blocks = _rule_blocks(picks)
-    return threads.run(lambda block: work(blocks[block]), len(blocks))
-
-
-def _rule_blocks(picks: NDArray[Any]) -> list[slice]:
     n_rules, k, n = picks.shape
     size = max(n_rules // (4 * threads.n_threads()), THREAD_PICKS // (k * n), 1)
-    return [slice(*span) for span in threads.spans(size, n_rules)]
+    blocks = [slice(*span) for span in threads.spans(size, n_rules)]
+    return threads.run(lambda block: work(blocks[block]), len(blocks))

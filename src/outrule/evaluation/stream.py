@@ -8,17 +8,17 @@ chunk together, on one thread. The length of a chunk and the number of threads c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from outrule import threads
-from outrule.calibration.audit import OPTIMISER, Audit
+from outrule.calibration.audit import OPTIMISER, Audit, Part, prepare
 from outrule.calibration.check import flag_largest
 from outrule.errors import refuse_argument
-from outrule.evaluation.batches import Batches, open_batches
+from outrule.evaluation.batches import Batches
 from outrule.evaluation.cases import Case, HeldOut
 from outrule.evaluation.grid import OWNER, Grid, Point
 from outrule.types import Floats
@@ -107,12 +107,12 @@ def advance(progress: Progress, grid: Grid, case: Case, held_out: HeldOut) -> It
         track.n_held = len(track.tests)
     while progress.round < grid.rounds:
         first, last = progress.round, min(progress.round + length, grid.rounds)
-        cut = open_batches(case, first, last, size)
+        part = prepare(case.rounds(first, last, size), case.problem, case.rules)
         progress.n_solved += n_rules * (last - first) * size
 
-        def go(i: int, cut: Callable[[int], Batches] = cut, first: int = first) -> int:
+        def go(i: int, part: Part = part, first: int = first, n: int = last - first) -> int:
             tracks, sums = groups[i]
-            batches = cut(tracks[0].point.batch_size)
+            batches = Batches(part, case.problem, n, tracks[0].point.batch_size)
             return _run_chunk(tracks, batches, first, held_out, sums)
 
         progress.n_solved += sum(threads.run(go, len(groups)))

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         overlap as overlap,
         patching as patching,
         picking as picking,
-        side_by_side as side_by_side,
         tally as tally,
         trees as trees,
     )

@@ -18,10 +18,8 @@ Marks = NDArray[np.bool_]
 Picks = NDArray[np.integer]
 Positions = NDArray[np.int32]
 
-COLUMNS = 8  # of values that are summed together: a row of them is one vector
 INSTANCE_BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
 ITEM_GROUP = 16  # items of which the largest is kept
-CACHE_BYTES = 1 << 18  # bytes of such rows that stay in cache while all rules are summed
 
 
 @njit(nogil=True, cache=True)
@@ -81,31 +79,6 @@ def sum_over_dense_picks(values: Integers, width: int, picks: Picks, sums: Integ
                     if position < width:
                         total += values[i * width + position]
             sums[r] += total
-
-
-@njit(nogil=True, cache=True)
-def sum_together(values: Integers, width: int, picks: Picks, sums: Integers) -> None:
-    """As sum_over_dense_picks for several columns of values, (n_items, COLUMNS), at once.
-
-    Every decision is read once for all of them, and a row of values is one vector.
-    """
-    n_rules, k, n = picks.shape
-    flat = values.reshape(-1)
-    few = max(1, CACHE_BYTES // (8 * COLUMNS * width))
-    for first in range(0, n, few):
-        for r in range(n_rules):
-            for j in range(k):
-                theirs = picks[r, j, first : first + few]
-                s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.int64(0)
-                for i in range(theirs.size):
-                    position = np.int64(theirs[i])
-                    if position < width:
-                        start = ((first + i) * width + position) * COLUMNS
-                        row = flat[start : start + COLUMNS]
-                        s0, s1, s2, s3 = s0 + row[0], s1 + row[1], s2 + row[2], s3 + row[3]
-                        s4, s5, s6, s7 = s4 + row[4], s5 + row[5], s6 + row[6], s7 + row[7]
-                for c, total in enumerate((s0, s1, s2, s3, s4, s5, s6, s7)):
-                    sums[r, c] += total
 
 
 @njit(nogil=True, cache=True)
