@@ -13,6 +13,9 @@ Integers = NDArray[np.int64]
 Picks = NDArray[np.int32]
 """(n, k): the positions of the chosen items in each instance, ascending, -1 behind the last."""
 Booleans = NDArray[np.bool_]
+Positions = NDArray[np.int32]
+Small = NDArray[np.integer]
+Bytes = NDArray[np.uint8]
 
 Owner = TypeVar("Owner")
 Value = TypeVar("Value")

@@ -98,7 +98,7 @@ def of_one_kind(value):
 
 def fast(value, weight, level):
     stake = stakes(value, weight)
-    return betting.lower_bound(value, weight, stake, *of_one_kind(value), False, level)
+    return betting.lower_bound((value, weight, stake, *of_one_kind(value), False), level)
 
 
 def bets_on(rows, weight, planned, least):
@@ -127,7 +127,7 @@ def test_the_bound_is_that_of_the_slow_twin(sample, level):
 def test_the_evidence_is_the_capital_of_the_slow_twin_stopped_at_the_level(sample, level, s):
     path = slow_capital(*sample, level, s)
     stopped = next((c for c in path[1:] if c >= math.exp(level)), path[-1])
-    found = betting.evidence(*sample, stakes(*sample), *of_one_kind(sample[0]), False, s, level)
+    found = betting.evidence((*sample, stakes(*sample), *of_one_kind(sample[0]), False), s, level)
     assert found == pytest.approx(min(math.log(stopped), level), abs=1e-9)
 
 
@@ -136,7 +136,7 @@ def test_the_largest_capital_falls_as_the_number_bet_against_grows(sample, level
     stake = math.sqrt(level) * stakes(*sample)
     kinds = of_one_kind(stake)
     shares = np.linspace(0, 1, 30)
-    tops = [betting.log_capital(*sample, stake, *kinds, s, np.inf)[0] for s in shares]
+    tops = [betting.log_capital((*sample, stake, *kinds, False), s, np.inf)[0] for s in shares]
     assert all(b <= a + 1e-12 for a, b in pairwise(tops))
 
 
@@ -179,7 +179,7 @@ def test_capitals_beyond_the_range_of_floats_are_kept(share, n):
         assert bound > share - 1e-3 or share < 1e-3
     stake = np.full(n, np.inf)
     kinds = of_one_kind(weight)
-    top, last = betting.log_capital(0 * weight, weight, stake, *kinds, 0.5, np.inf)
+    top, last = betting.log_capital((0 * weight, weight, stake, *kinds, False), 0.5, np.inf)
     assert (top, last) == (0.0, pytest.approx(n * math.log(0.1)))
 
 
@@ -211,7 +211,7 @@ def test_kinds_and_their_bounds_are_those_of_the_slow_twin(n, weights):
     assert kind.tolist() == kinds
     np.testing.assert_allclose(stake, slow, rtol=1e-9)
     value, floors = rows[kind, np.arange(n)], LEAST[kind].tolist()
-    found = betting.lower_bound(value, weight, stake, kind, LEAST, True, 3.0)
+    found = betting.lower_bound((value, weight, stake, kind, LEAST, True), 3.0)
     low, high = 0.0, 1.0
     for _ in range(50):
         s = (low + high) / 2
@@ -221,7 +221,7 @@ def test_kinds_and_their_bounds_are_those_of_the_slow_twin(n, weights):
     for s in (0.3, 0.5, 0.56, 1.0):
         path = slow_striving_path(value, weight, slow, floors, s, 3.0)
         stopped = next((c for c in path if c >= math.exp(3.0)), path[-1])
-        won = betting.evidence(value, weight, stake, kind, LEAST, True, s, 3.0)
+        won = betting.evidence((value, weight, stake, kind, LEAST, True), s, 3.0)
         assert won == pytest.approx(min(math.log(stopped), 3.0), abs=1e-6)
 
 
@@ -232,7 +232,7 @@ def test_capitals_of_bets_that_strive_fall_as_the_number_bet_against_grows(sampl
     n = len(value)
     bets = bets_on(value[None], weight, np.full(n, n), least)
     shares = np.linspace(0, 1, 30)
-    paths = [betting.log_capital_striving(*bets, s, level, np.inf) for s in shares]
+    paths = [betting.log_capital_striving((*bets, True), s, level, np.inf) for s in shares]
     for which in range(2):  # the largest, and the last one
         ends = [path[which] for path in paths]
         assert all(b <= a + 1e-9 for a, b in pairwise(ends))
@@ -253,7 +253,7 @@ def test_striving_gets_a_bound_nearer_to_the_mean():
         rows, weight = estimates(2_000, 3_000 + seed)
         bets = bets_on(rows[2:], weight, planned, np.zeros(1))
         fixed = (*bets[:2], betting.stakes(rows[2], weight, planned), *bets[3:])
-        bounds = [betting.lower_bound(*one, one is bets, 3.0) for one in (bets, fixed)]
+        bounds = [betting.lower_bound((*one, one is bets), 3.0) for one in (bets, fixed)]
         near.append(rows[2].mean() - bounds)
     striving, planned_at_the_start = np.mean(near, axis=0)
     assert striving < 0.95 * planned_at_the_start
@@ -285,5 +285,5 @@ def test_the_bound_of_bets_on_kinds_holds_as_often_as_it_says(planned):
     for seed in range(400):
         rows, weight = estimates(300, 1_000 + seed)
         bets = bets_on(rows, weight, planned, LEAST)
-        reached.append(betting.lower_bound(*bets, True, math.log(10)) > 0.55)
+        reached.append(betting.lower_bound((*bets, True), math.log(10)) > 0.55)
     assert np.mean(reached) <= 0.1

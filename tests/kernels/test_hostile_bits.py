@@ -331,14 +331,14 @@ def bet(generator, n, _):
     rows = np.abs(np.stack([value, weight]))
     kind, _ = betting.stakes_on_kinds(rows, np.abs(weight), np.full(n, n), least)
     for share in (0.0, 0.5, 1.0):
-        betting.log_capital(value, weight, stake, kind, least, share, np.inf)
-        betting.log_capital_striving(value, weight, stake, kind, least, share, 3.0, np.inf)
         for strives in (False, True):
             bets = (value, weight, stake, kind, least, strives)
-            betting.play(*bets, share, 3.0, np.inf)
-            betting.evidence(*bets, share, 3.0)
+            betting.log_capital(bets, share, np.inf)
+            betting.log_capital_striving(bets, share, 3.0, np.inf)
+            betting.play(bets, share, 3.0, np.inf)
+            betting.evidence(bets, share, 3.0)
             if n:
-                assert 0 <= betting.lower_bound(*bets, 3.0) <= 1
+                assert 0 <= betting.lower_bound(bets, 3.0) <= 1
 
 
 def read_pages(generator, n, m):

@@ -54,8 +54,8 @@ trees.settle u1 f1 f1 f2 f1
 trees.answer_yes u1 u2 i1
 trees.sum_by_answer f2 c1 u1 u1 c1 i1 u1 i i i f3
 trees.list_marks u3 i1 i1 u1
-betting.lower_bound f1 f1 f1 s1 f1 b f
-betting.evidence f1 f1 f1 s1 f1 b f f
+betting.lower_bound (f1 f1 f1 s1 f1 b) f
+betting.evidence (f1 f1 f1 s1 f1 b) f f
 betting.stakes f1 f1 i1
 """.strip().splitlines()
 

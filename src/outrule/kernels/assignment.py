@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.assignment_dp import (
     assign_dense_by_subsets,
@@ -14,10 +13,7 @@ from outrule.kernels.compiling import njit
 from outrule.kernels.picking import LARGEST, capped
 from outrule.kernels.row_scans import lower, negate, plain_negate, relax, two_least
 from outrule.kernels.vectors import LANE_BLOCK, empty_rows
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.int32]
+from outrule.types import Floats, Integers, Positions
 
 # Products and sums of weights above this may overflow; they are divided by 2**64 first, which
 # only denormals notice, and those weigh nothing beside such a weight.

@@ -15,7 +15,6 @@ reading back, the sums are computed once more, and one of them equals the state'
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import capped, insert_ascending
@@ -28,12 +27,7 @@ from outrule.kernels.vectors import (
     store_best_cube,
     trace_choices,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.int32]
-Cells = NDArray[np.int32]
-Choices = NDArray[np.int64]
+from outrule.types import Floats, Integers, Positions
 
 # Enough for the sum of the largest floats of any matching to stay finite.
 SHRINK = 2.0**-8
@@ -143,7 +137,7 @@ def assign_ragged_by_subsets(
 
 
 @njit(nogil=True, cache=True)
-def _room(small: int, large: int, zeros: int) -> tuple[Floats, Cells, Choices]:
+def _room(small: int, large: int, zeros: int) -> tuple[Floats, Positions, Integers]:
     """Allocate best[state][lane], cells[inner, outer] and choices[outer, lane].
 
     cells says in which row the profit of a pair is; all are in the row `zeros` to begin with. Both
@@ -159,7 +153,7 @@ def _room(small: int, large: int, zeros: int) -> tuple[Floats, Cells, Choices]:
 
 
 @njit(nogil=True, cache=True)
-def _solve(best: Floats, profit: Floats, cells: Cells, choices: Choices, lanes: int) -> None:
+def _solve(best: Floats, profit: Floats, cells: Positions, choices: Integers, lanes: int) -> None:
     """Find the inner partner of every outer vertex, in the first lanes."""
     for lane in range(0, lanes, LANE_BLOCK):
         for _ in range(2):
@@ -183,7 +177,7 @@ def _shrink_overflows(best: Floats, profit: Floats, first: int) -> bool:
 
 
 @njit(nogil=True, cache=True)
-def _fill(best: Floats, profit: Floats, cells: Cells, lane: int) -> None:
+def _fill(best: Floats, profit: Floats, cells: Positions, lane: int) -> None:
     """Compute the greatest profit of every state."""
     small, large = cells.shape
     flat, zeros = cells.reshape(-1), (large - small + 1) << small

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.int32]
+from outrule.types import Floats, Integers, Positions, Small
 
 # Rows that best_dense_rules decides together; 16 AVX2 registers' worth hides the loop overhead.
 ROW_LANES = 64
@@ -61,7 +57,7 @@ def best_ragged(weights: Floats, offsets: Integers, picks: Positions) -> None:
         picks[i, 0] = position
 
 
-def best_dense_rules(weights: Floats, scales: Floats, picks: NDArray[np.integer]) -> None:
+def best_dense_rules(weights: Floats, scales: Floats, picks: Small) -> None:
     """Pick as best_dense for every row of scales: picks[r, i] is rule r's position in row i."""
     # Compiled code that allocates nothing is compiled sooner.
     lanes, position = np.empty((weights.shape[1] + 1, ROW_LANES)), np.empty(ROW_LANES, np.int64)
@@ -72,7 +68,7 @@ def best_dense_rules(weights: Floats, scales: Floats, picks: NDArray[np.integer]
 def best_of_rules(
     weights: Floats,
     scales: Floats,
-    picks: NDArray[np.integer],
+    picks: Small,
     lanes: Floats,
     position: Integers,
 ) -> None:

@@ -17,10 +17,13 @@ on nothing but the observations before it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
+from outrule.types import Floats, Integers
 
 CAP = 0.9  # the largest share of the capital that one bet can lose
 LARGE = 1e100  # beyond it a capital is rescaled
@@ -32,11 +35,12 @@ USUAL_LEVEL = 3.0  # the logarithm of 1 / delta at which kinds are compared, for
 BEYOND = 0.1  # so many more bets than planned, as a share, are assumed: the last must not risk all
 LEAST_GOAL = 0.5  # what a bet strives for at least: see log_capital_striving
 
+# Value, weight, stake and kind of every bet, the least value of each kind, and whether they strive.
+Bets = tuple[Any, ...]
+
 
 @njit(nogil=True, cache=True)
-def stakes(
-    value: NDArray[np.float64], weight: NDArray[np.float64], planned: NDArray[np.int64]
-) -> NDArray[np.float64]:
+def stakes(value: Floats, weight: Floats, planned: Integers) -> Floats:
     """The stake of every bet, from the observations before it only; divided by sqrt(log_level).
 
     It is ``sqrt(2 log_level / (n variance))``, the predictable plug-in of Waudby-Smith and Ramdas
@@ -63,11 +67,11 @@ def stakes(
 
 @njit(nogil=True, cache=True)
 def stakes_on_kinds(
-    values: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    planned: NDArray[np.int64],
-    least: NDArray[np.float64],
-) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+    values: Floats,
+    weight: Floats,
+    planned: Integers,
+    least: Floats,
+) -> tuple[NDArray[np.int8], Floats]:
     """The kind of estimate that every bet is on, and its stake, from the observations before it.
 
     ``values`` has one row per kind. Stakes are divided by the root of what the logarithm of the
@@ -114,7 +118,7 @@ def stakes_on_kinds(
 
 
 @njit(nogil=True, cache=True)
-def caps_of(least: NDArray[np.float64], s: float) -> NDArray[np.float64]:
+def caps_of(least: Floats, s: float) -> Floats:
     """The largest stake against s on every kind, none where its values cannot be below s."""
     caps = np.full(len(least), np.inf)
     for k in range(len(least)):
@@ -124,16 +128,9 @@ def caps_of(least: NDArray[np.float64], s: float) -> NDArray[np.float64]:
 
 
 @njit(nogil=True, cache=True)
-def log_capital(
-    value: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    stake: NDArray[np.float64],
-    kind: NDArray[np.int8],
-    least: NDArray[np.float64],
-    s: float,
-    stop: float,
-) -> tuple[float, float]:
+def log_capital(bets: Bets, s: float, stop: float) -> tuple[float, float]:
     """Logarithms of the largest and of the last capital; play ends once it is ``stop`` or more."""
+    value, weight, stake, kind, least, _ = bets
     caps = caps_of(least, s)
     best = scale = 0.0
     now = top = 1.0
@@ -153,14 +150,7 @@ def log_capital(
 
 @njit(nogil=True, cache=True)
 def log_capital_striving(
-    value: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    stake: NDArray[np.float64],
-    kind: NDArray[np.int8],
-    least: NDArray[np.float64],
-    s: float,
-    log_level: float,
-    stop: float,
+    bets: Bets, s: float, log_level: float, stop: float
 ) -> tuple[float, float]:
     """The same where a stake is multiplied by the root of what the logarithm has to grow by.
 
@@ -169,6 +159,7 @@ def log_capital_striving(
     capital: it is not negative for g >= LEAST_GOAL, below which the stake is constant, and it is at
     most the stake, which risks a share of CAP.
     """
+    value, weight, stake, kind, least, _ = bets
     caps = caps_of(least, s)
     best = now = 0.0
     for i in range(len(value)):
@@ -182,61 +173,35 @@ def log_capital_striving(
 
 
 @njit(nogil=True, cache=True)
-def play(
-    value: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    stake: NDArray[np.float64],
-    kind: NDArray[np.int8],
-    least: NDArray[np.float64],
-    strives: bool,
-    s: float,
-    log_level: float,
-    stop: float,
-) -> tuple[float, float]:
+def play(bets: Bets, s: float, log_level: float, stop: float) -> tuple[float, float]:
     """The bets of either sort; stakes that do not strive are multiplied by sqrt(log_level)."""
-    if strives:
-        return log_capital_striving(value, weight, stake, kind, least, s, log_level, stop)
-    return log_capital(value, weight, stake, kind, least, s, stop)
+    if bets[5]:
+        return log_capital_striving(bets, s, log_level, stop)
+    return log_capital(bets, s, stop)
 
 
 @njit(nogil=True, cache=True)
-def evidence(
-    value: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    stake: NDArray[np.float64],
-    kind: NDArray[np.int8],
-    least: NDArray[np.float64],
-    strives: bool,
-    s: float,
-    log_level: float,
-) -> float:
+def evidence(bets: Bets, s: float, log_level: float) -> float:
     """Log of the e-value against "the ratio is at most s": the capital, stopped at the level."""
+    value, weight, stake, kind, least, strives = bets
     if not strives:
-        stake = np.sqrt(log_level) * stake
-    last = play(value, weight, stake, kind, least, strives, s, log_level, log_level)[1]
-    return min(last, log_level)
+        bets = (value, weight, np.sqrt(log_level) * stake, kind, least, strives)
+    return min(play(bets, s, log_level, log_level)[1], log_level)
 
 
 @njit(nogil=True, cache=True)
-def lower_bound(
-    value: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    stake: NDArray[np.float64],
-    kind: NDArray[np.int8],
-    least: NDArray[np.float64],
-    strives: bool,
-    log_level: float,
-) -> float:
+def lower_bound(bets: Bets, log_level: float) -> float:
     """A lower bound for the ratio: the s up to which the capital reaches exp(``log_level``).
 
     The largest capital falls as s grows, because every factor does: below the cap as ``d - s w``
     falls, at the cap as ``(d - s w) / (s - least)`` does. So there is one such s; it is bracketed
     around the normal approximation, then found by the regula falsi (Illinois).
     """
+    value, weight, stake, kind, least, strives = bets
     if not weight.sum() > 0:
         return 0.0
     if not strives:
-        stake = np.sqrt(log_level) * stake
+        bets = (value, weight, np.sqrt(log_level) * stake, kind, least, strives)
     ratio = value.sum() / weight.sum()
     spread = np.sqrt(np.sum((value - ratio * weight) ** 2))
     step = np.sqrt(2 * log_level) * spread / weight.sum() + 1.0 / len(value)
@@ -246,7 +211,7 @@ def lower_bound(
     s, step, is_low = ratio - step, 0.1 * step, False
     for _ in range(STEPS):  # one end of the bracket is not tried yet
         s = min(max(s, 0.0), 1.0)
-        top = play(value, weight, stake, kind, least, strives, s, log_level, np.inf)[0]
+        top = play(bets, s, log_level, np.inf)[0]
         at_s = top - log_level
         if at_s >= 0:
             low, at_low, is_low = s, at_s, True
@@ -265,7 +230,7 @@ def lower_bound(
             break
         s = high - at_high * (high - low) / (at_high - at_low)
         s = min(max(s, low + 0.5 * CLOSE), high - 0.5 * CLOSE)
-        top = play(value, weight, stake, kind, least, strives, s, log_level, np.inf)[0]
+        top = play(bets, s, log_level, np.inf)[0]
         at_s = top - log_level
         if at_s >= 0:
             low, at_low = s, at_s

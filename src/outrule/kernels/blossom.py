@@ -15,14 +15,10 @@ but the labels changes between events.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import insert_ascending, scaled
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Vertices = NDArray[np.int32]
+from outrule.types import Floats, Integers, Positions
 
 FAR = 1 << 61
 NOWHERE = -(1 << 60)
@@ -564,7 +560,7 @@ def _match_perfectly(g: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _largest(weights: Floats, scale: Floats, u: Vertices, v: Vertices) -> float:
+def _largest(weights: Floats, scale: Floats, u: Positions, v: Positions) -> float:
     """The largest weight of an item that is no loop, 0 if none is positive."""
     largest = 0.0
     for item in range(len(weights)):
@@ -575,7 +571,7 @@ def _largest(weights: Floats, scale: Floats, u: Vertices, v: Vertices) -> float:
 
 
 @njit(nogil=True, cache=True)
-def _load(g: Integers, weights: Floats, scale: Floats, u: Vertices, v: Vertices) -> bool:
+def _load(g: Integers, weights: Floats, scale: Floats, u: Positions, v: Positions) -> bool:
     """Load one graph as integers of up to WEIGHT_BITS - log2(n) bits; say if it has any edge > 0.
 
     One power of two takes the weights there, so that rounding by 2^-bits of the largest weight is
@@ -607,7 +603,7 @@ def _load(g: Integers, weights: Floats, scale: Floats, u: Vertices, v: Vertices)
 
 @njit(nogil=True, cache=True)
 def _write_picks(
-    g: Integers, weights: Floats, scale: Floats, u: Vertices, v: Vertices, picks: Vertices
+    g: Integers, weights: Floats, scale: Floats, u: Positions, v: Positions, picks: Positions
 ) -> None:
     """The heaviest item of every matched pair, the first on ties, if its weight is > 0."""
     chosen = g[NEAR, : _count_vertices(g)]
@@ -631,13 +627,13 @@ def blossom_chunk(
     g: Integers,
     weights: Floats,
     scale: Floats,
-    u: Vertices,
-    v: Vertices,
+    u: Positions,
+    v: Positions,
     starts: Integers,
     edge_starts: Integers,
     counts: Integers,
     which: Integers,
-    picks: Vertices,
+    picks: Positions,
 ) -> None:
     """Match the instances `which`, all on the vertices of the scratch g.
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import ZERO
 from outrule.kernels.tally import project_simplex, project_simplices
+from outrule.types import Booleans, Bytes, Floats, Integers, Positions, Small
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-Places = NDArray[np.int32]
-Space = tuple[Floats, Integers, NDArray[np.int32], Integers, Floats]
+Space = tuple[Floats, Integers, Positions, Integers, Floats]
 
 FEW = 64  # instances that stay in the nearest cache while all patches are applied
 LARGEST = np.finfo(np.float64).max
@@ -58,7 +54,7 @@ def _bucket(low: float, scale: float, x: float) -> int:
     return int(place) if 0.0 < place < BUCKETS else BUCKETS * (place > 0.0)
 
 
-def index_points(ends: Integers, points: Floats) -> tuple[Floats, NDArray[np.int32]]:
+def index_points(ends: Integers, points: Floats) -> tuple[Floats, Positions]:
     """Every curve's buckets per unit of length, and how many of its points lie before each."""
     x, sizes = points[ends[0] : ends[-1], X], np.diff(ends)
     with np.errstate(all="ignore"):
@@ -77,7 +73,7 @@ def look_up(
     ends: Integers,
     points: Floats,
     scales: Floats,
-    before: NDArray[np.int32],
+    before: Positions,
     curve: int,
     p: float,
 ) -> float:
@@ -93,13 +89,13 @@ def look_up(
 @njit(nogil=True, cache=True)
 def follow_item_curves(
     prediction: Floats,
-    item: NDArray[np.int32],
+    item: Positions,
     curve_of_item: Integers,
     ends: Integers,
     points: Floats,
     scales: Floats,
-    before: NDArray[np.int32],
-    frozen: Flags,
+    before: Positions,
+    frozen: Booleans,
     result: Floats,
 ) -> None:
     """Every prediction on the curve of its item; frozen items, or where it is -1, stay as they are.
@@ -116,11 +112,11 @@ def follow_item_curves(
 def patch_curves(
     prediction: Floats,
     offsets: Integers,
-    picks: NDArray[np.integer],
+    picks: Small,
     order: Integers,
     ends: Integers,
     points: Floats,
-    frozen: Flags,
+    frozen: Booleans,
     simplex: bool,
 ) -> None:
     """Apply patches in order: the items of ``picks[order[t]]`` go along the t-th curve.
@@ -138,9 +134,9 @@ def patch_curves(
 def sum_members(
     starts: Floats,
     offsets: Integers,
-    picks: NDArray[np.integer],
+    picks: Small,
     patches: tuple[Integers, Integers, Integers, Floats, Integers, Floats],
-    frozen: Flags,
+    frozen: Booleans,
     simplex: bool,
     result: Floats,
 ) -> None:
@@ -159,9 +155,9 @@ def sum_members(
 def add_members(
     starts: Floats,
     offsets: Integers,
-    picks: NDArray[np.integer],
+    picks: Small,
     patches: tuple[Integers, Integers, Integers, Floats, Integers, Floats],
-    frozen: Flags,
+    frozen: Booleans,
     room: Floats | None,
     space: Space,
     result: Floats,
@@ -188,7 +184,7 @@ def add_members(
                 result[begin + j] += few[j]
 
 
-def _workspace(offsets: Integers, picks: NDArray[np.integer]) -> Space:
+def _workspace(offsets: Integers, picks: Small) -> Space:
     """Room for the items of FEW instances and one more, their offsets, and what patches need.
 
     That is where each rule's marks are, and for which instances they were written (the number of
@@ -206,10 +202,10 @@ def _patch_few(
     few: Floats,
     offsets: Integers,
     n: int,
-    picks: NDArray[np.integer],
+    picks: Small,
     first: int,
     patches: tuple[Integers, Integers, Floats, Integers, Floats, int, int],
-    frozen: Flags,
+    frozen: Booleans,
     room: Floats | None,
     space: Space,
 ) -> None:
@@ -246,13 +242,13 @@ def _patch_few(
 
 @njit(nogil=True, cache=True)
 def _locate(
-    picks: NDArray[np.integer],
+    picks: Small,
     first: int,
     n: int,
     offsets: Integers,
-    frozen: Flags,
+    frozen: Booleans,
     spare: int,
-    places: Places,
+    places: Positions,
 ) -> None:
     """Where the picked items are; spare where there is none, or it is frozen."""
     for i in range(n, FEW):  # to assign a slice takes longer to compile
@@ -291,7 +287,7 @@ def rising_pieces(ends: Integers, points: Floats) -> tuple[Integers, Floats]:
 @njit(nogil=True, cache=True)
 def _follow(
     few: Floats,
-    places: Places,
+    places: Positions,
     n: int,
     points: Floats,
     curve: tuple[int, int],
@@ -349,10 +345,10 @@ def weigh(
     offsets: Integers,
     weight: Floats,
     upweight: Floats,
-    frozen: Flags,
+    frozen: Booleans,
     edges: Floats,
     values: Floats,
-    levels: NDArray[np.uint8],
+    levels: Bytes,
 ) -> None:
     """Write every item's weighted residual and weight into ``values`` (n_items, 2), and its level.
 
@@ -370,9 +366,9 @@ def weigh(
 @njit(nogil=True, cache=True)
 def sum_by_level(
     values: Floats,
-    levels: NDArray[np.uint8],
+    levels: Bytes,
     offsets: Integers,
-    picks: NDArray[np.integer],
+    picks: Small,
     phase: int,
     stride: int,
     sums: Floats,
@@ -394,7 +390,7 @@ def sum_by_level(
                         sums[r, levels[place], 1] += values[place, 1]
 
 
-def marked_places(picks: NDArray[np.integer], offsets: Integers, values: Floats) -> Integers:
+def marked_places(picks: Small, offsets: Integers, values: Floats) -> Integers:
     """Where the items of ``picks`` (k, n) are that have a weight, in the order of instances."""
     position = picks.T.astype(np.int64)
     marked = position < np.diff(offsets)[:, None]
@@ -426,15 +422,15 @@ def move_along(
     prediction: Floats,
     outcome: Floats,
     offsets: Integers,
-    picks: NDArray[np.integer],
+    picks: Small,
     points: Floats,
     weight: Floats,
     left_out: Floats,
     upweight: Floats,
-    frozen: Flags,
+    frozen: Booleans,
     edges: Floats,
     values: Floats,
-    levels: NDArray[np.uint8],
+    levels: Bytes,
     spare: Floats | None,
 ) -> tuple[float, float]:
     """One patch as :func:`patch_curves` applies it, to the items of ``picks`` (k, n).

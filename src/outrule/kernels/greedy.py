@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import insert_ascending, longest
+from outrule.types import Booleans, Floats, Integers, Positions
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.int32]
 Scratch = tuple[Floats, Positions, Floats, Positions]
 
 # Up to this length counting the larger keys of every key beats sorting byte by byte.
@@ -259,7 +256,7 @@ def greedy_matching_ragged(
 
 
 @njit(nogil=True, cache=True)
-def _write_chosen(chosen: NDArray[np.bool_], picks: Positions) -> None:
+def _write_chosen(chosen: Booleans, picks: Positions) -> None:
     """Write the chosen positions in ascending order and clear the marks for the next instance."""
     written = 0
     for j in range(chosen.size):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
+from outrule.types import Floats
 
 FACTORS_AT_A_TIME = 64  # factors between 1/4 and 7/4, whose product neither vanishes nor overflows
 FAR = 1.5
 
 
 @njit(nogil=True, cache=True)
-def log_growth(
-    above: NDArray[np.float64], below: NDArray[np.float64], stakes: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def log_growth(above: Floats, below: Floats, stakes: Floats) -> Floats:
     """``sum(log(1 - stake above))`` and ``sum(log(1 + stake below))``, shape (2, n_stakes).
 
     Stakes are at most 1/2; ``above`` is at most 3/2, and ``below`` at least -3/2. Where outcomes

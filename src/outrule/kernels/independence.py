@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.int32]
+from outrule.types import Floats, Integers, Positions
 
 
 @njit(nogil=True, cache=True)

@@ -1,15 +1,11 @@
 """Exact maximum-weight matching of a batch of graphs."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.blossom import blossom_chunk, new_scratch
 from outrule.kernels.matching_dp import subset_dense, subset_plan, subset_ragged
 from outrule.kernels.picking import frozen
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.int32]
+from outrule.types import Floats, Integers, Positions
 
 # Up to here the subset recursion is faster than the blossom search (both measured on full graphs).
 LARGEST_SUBSET_PLAN = 18

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import capped, insert_ascending, scaled
 from outrule.kernels.vectors import LANES, empty_rows, load_lanes, store_best_sum
+from outrule.types import Floats, Integers, Positions
 
 # Enough for the sum of the largest floats of any matching to stay finite.
 SHRINK = 2.0**-8
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Small = NDArray[np.int32]
 Choices = NDArray[np.int8]
 
 
@@ -29,10 +27,10 @@ class SubsetPlan(NamedTuple):
 
     n_vertices: int
     n_rows: int
-    pair_rows: NDArray[np.int32]
-    rest_rows: NDArray[np.int32]
-    first_row: NDArray[np.int64]
-    first_step: NDArray[np.int64]
+    pair_rows: Positions
+    rest_rows: Positions
+    first_row: Integers
+    first_step: Integers
 
 
 @cache
@@ -73,7 +71,7 @@ def subset_plan(n_nodes: int) -> SubsetPlan:
 
 
 @njit(nogil=True, cache=True)
-def _row_numbers(plan: SubsetPlan, items: Small, n_items: int) -> tuple[Small, Small]:
+def _row_numbers(plan: SubsetPlan, items: Positions, n_items: int) -> tuple[Positions, Positions]:
     """The two rows of every step: item e has row e, then come the sets, then a row of zeros."""
     n_rows = plan.n_rows - items.size + n_items
     rows = np.arange(n_rows - plan.n_rows, n_rows).astype(np.int32)
@@ -86,7 +84,12 @@ def _row_numbers(plan: SubsetPlan, items: Small, n_items: int) -> tuple[Small, S
 
 @njit(nogil=True, cache=True)
 def _solve(
-    plan: SubsetPlan, left: Small, right: Small, rows: Floats, choices: Choices, chosen: Integers
+    plan: SubsetPlan,
+    left: Positions,
+    right: Positions,
+    rows: Floats,
+    choices: Choices,
+    chosen: Integers,
 ) -> None:
     """Write the pairs of every lane's best matching, by ascending lower vertex, (lanes, n / 2)."""
     half, first = plan.n_vertices // 2, rows.size // LANES - 1 - plan.n_rows
@@ -122,7 +125,7 @@ def _shrink_overflows(rows: Floats) -> bool:
 
 
 @njit(nogil=True, cache=True)
-def _heaviest(weights: Floats, scale: Floats, item: int, twins: Small) -> int:
+def _heaviest(weights: Floats, scale: Floats, item: int, twins: Positions) -> int:
     """The heaviest of the parallel items that start with `item`, the first on ties."""
     best = item
     while twins[item] >= 0:
@@ -139,7 +142,7 @@ def _pair_row(a: int, b: int, n_vertices: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _place_items(u: Small, v: Small, plan: SubsetPlan) -> tuple[Small, Small, bool]:
+def _place_items(u: Positions, v: Positions, plan: SubsetPlan) -> tuple[Positions, Positions, bool]:
     """The first item of every pair, the next item parallel to every item, and if there are any.
 
     -1 is no item.
@@ -161,7 +164,7 @@ def _place_items(u: Small, v: Small, plan: SubsetPlan) -> tuple[Small, Small, bo
 
 
 @njit(nogil=True, cache=True)
-def _merge_twins(items: Small, twins: Small, rows: Floats) -> None:
+def _merge_twins(items: Positions, twins: Positions, rows: Floats) -> None:
     """Give the first item of every pair the weight of the heaviest."""
     for first in items:
         item = first
@@ -174,7 +177,7 @@ def _merge_twins(items: Small, twins: Small, rows: Floats) -> None:
 
 @njit(nogil=True, cache=True)
 def subset_dense(
-    weights: Floats, scale: Floats, u: Small, v: Small, plan: SubsetPlan, picks: Small
+    weights: Floats, scale: Floats, u: Positions, v: Positions, plan: SubsetPlan, picks: Positions
 ) -> None:
     """Match every row of weights * scale, whose item e is the edge (u[e], v[e])."""
     n, m = weights.shape
@@ -202,7 +205,13 @@ def subset_dense(
 
 @njit(nogil=True, cache=True)
 def _load_ragged(
-    weights: Floats, u: Small, v: Small, n_vertices: int, lane: int, rows: Floats, items: Small
+    weights: Floats,
+    u: Positions,
+    v: Positions,
+    n_vertices: int,
+    lane: int,
+    rows: Floats,
+    items: Positions,
 ) -> None:
     """Load one instance into a lane of zeros.
 
@@ -221,11 +230,11 @@ def _load_ragged(
 def subset_ragged(
     weights: Floats,
     offsets: Integers,
-    u: Small,
-    v: Small,
+    u: Positions,
+    v: Positions,
     which: Integers,
     plan: SubsetPlan,
-    picks: Small,
+    picks: Positions,
 ) -> None:
     """Match the instances `which`, none of which has more vertices than the plan."""
     rows = empty_rows(plan.n_rows + 1, LANES)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
-
-Integers = NDArray[np.int64]
-Picks = NDArray[np.integer]
+from outrule.types import Integers, Small
 
 # Instances whose own decision stays in cache while all rules are compared with it.
 COMPARE_BLOCK = 8192
@@ -25,7 +22,7 @@ def largest(sizes: Integers) -> int:
 
 
 @njit(nogil=True, cache=True)
-def overlap_single(picks: Picks, own: Picks, shared: Integers) -> None:
+def overlap_single(picks: Small, own: Small, shared: Integers) -> None:
     """Add to shared[r] how often picks[r, 0, i] equals own[0, i]."""
     n_rules, _, n = picks.shape
     for first in range(0, n, COMPARE_BLOCK):
@@ -39,7 +36,7 @@ def overlap_single(picks: Picks, own: Picks, shared: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def overlap_masks(picks: Picks, own: Picks, shared: Integers) -> None:
+def overlap_masks(picks: Small, own: Small, shared: Integers) -> None:
     """The same for sets of fewer than BITS items on offer: own decisions become masks of bits.
 
     A place without a pick holds the largest number of its type, which reads as bit 63: never set.
@@ -63,7 +60,7 @@ def overlap_masks(picks: Picks, own: Picks, shared: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def overlap_sets(picks: Picks, own: Picks, sizes: Integers, shared: Integers) -> None:
+def overlap_sets(picks: Small, own: Small, sizes: Integers, shared: Integers) -> None:
     """The same for sets of any number of items; sizes[i] is how many instance i offers."""
     n_rules, k, n = picks.shape
     marks = np.zeros(largest(sizes) + 1, dtype=np.int64)
@@ -83,7 +80,7 @@ def overlap_sets(picks: Picks, own: Picks, sizes: Integers, shared: Integers) ->
 
 @njit(nogil=True, cache=True)
 def overlap_changes(
-    picks: Picks, before: Picks, after: Picks, sizes: Integers, changed: Integers, shared: Integers
+    picks: Small, before: Small, after: Small, sizes: Integers, changed: Integers, shared: Integers
 ) -> None:
     """Bring shared from the decisions ``before`` to ``after``, which differ where ``changed``."""
     n_rules, k, _ = picks.shape
@@ -107,7 +104,7 @@ def overlap_changes(
 
 
 @njit(nogil=True, cache=True)
-def add_at_items(picks: Picks, rows: Integers, sums: Integers) -> None:
+def add_at_items(picks: Small, rows: Integers, sums: Integers) -> None:
     """For rows (instance, position, amount): add it to every rule that picks that position."""
     n_rules, k, _ = picks.shape
     for r in range(n_rules):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.thrift import DEEPEST, KEPT, PLACE, STACK, VALUE, read_struct
-
-Bytes = NDArray[np.uint8]
-Integers = NDArray[np.int64]
+from outrule.types import Bytes, Integers
 
 # What is read of a header, in the order of ``places``.
 TYPE, UNPACKED, PACKED, N_VALUES, N_WORDS, N_VALUES_2, N_NULLS, DEFINITIONS, REPETITIONS = range(9)

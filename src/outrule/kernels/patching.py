@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import longest
 from outrule.kernels.tally import INSTANCE_BLOCK, ITEM_GROUP, project_simplex
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Marks = NDArray[np.bool_]
-Picks = NDArray[np.integer]
+from outrule.types import Booleans, Floats, Integers, Small
 
 NEAR_BLOCK = 64  # instances that stay in the nearest cache with all their items
 
@@ -21,7 +16,7 @@ NEAR_BLOCK = 64  # instances that stay in the nearest cache with all their items
 def patch_box(
     prediction: Floats,
     offsets: Integers,
-    picks: Picks,
+    picks: Small,
     order: Integers,
     steps: Floats,
     box: tuple[float, float],
@@ -48,7 +43,7 @@ def patch_box(
 def patch_dense_box(
     prediction: Floats,
     width: int,
-    picks: Picks,
+    picks: Small,
     order: Integers,
     steps: Floats,
     box: tuple[float, float],
@@ -75,7 +70,7 @@ def patch_ledger(
     residual: Integers,
     outcome: Floats,
     offsets: Integers,
-    picks: Picks,
+    picks: Small,
     step: float,
     integer_step: int,
     box: tuple[float, float],
@@ -118,10 +113,10 @@ def patch_ledger(
 def patch_simplex(
     prediction: Floats,
     offsets: Integers,
-    picks: Picks,
+    picks: Small,
     order: Integers,
     steps: Floats,
-    frozen: Marks,
+    frozen: Booleans,
     span: tuple[int, int],
 ) -> None:
     """As patch_box for decisions of one item; touched instances are projected on the simplex."""
@@ -141,7 +136,7 @@ def patch_simplex(
 def patch_best(
     prediction: Floats,
     offsets: Integers,
-    picks: Picks,
+    picks: Small,
     order: Integers,
     steps: Floats,
     box: tuple[float, float],

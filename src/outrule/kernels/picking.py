@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
+from outrule.types import Floats, Integers, Positions
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -15,7 +16,7 @@ ZERO: int = np.int64(0)  # type: ignore[assignment] # as good as an int
 
 
 @njit(nogil=True, cache=True)
-def scaled(weights: NDArray[np.float64], scale: NDArray[np.float64], item: int) -> float:
+def scaled(weights: Floats, scale: Floats, item: int) -> float:
     """The weight of an item; what overflows counts as the largest float, NaN as nothing."""
     return capped(weights[item] * scale[item])
 
@@ -32,7 +33,7 @@ def capped(weight: float) -> float:
 
 
 @njit(nogil=True, cache=True)
-def longest(offsets: NDArray[np.int64]) -> int:
+def longest(offsets: Integers) -> int:
     """The most items that an instance has."""
     most = 0
     for i in range(offsets.size - 1):
@@ -41,7 +42,7 @@ def longest(offsets: NDArray[np.int64]) -> int:
 
 
 @njit(nogil=True, cache=True)
-def insert_ascending(picks: NDArray[np.int32], n_picks: int, item: int) -> None:
+def insert_ascending(picks: Positions, n_picks: int, item: int) -> None:
     """Insert an item into picks[:n_picks], which stays in ascending order."""
     at = n_picks
     while at > 0 and picks[at - 1] > item:

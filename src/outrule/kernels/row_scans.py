@@ -11,15 +11,11 @@ from typing import Any
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import LARGEST
 from outrule.kernels.vectors import LANE_BLOCK, VECTORS, Code
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Positions = NDArray[np.int32]
+from outrule.types import Floats, Positions
 
 
 @njit(nogil=True, cache=True)

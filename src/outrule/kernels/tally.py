@@ -7,16 +7,10 @@ their order, so a violation has the same bits for any chunking, thread count or 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import longest
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Marks = NDArray[np.bool_]
-Picks = NDArray[np.integer]
-Positions = NDArray[np.int32]
+from outrule.types import Booleans, Floats, Integers, Positions, Small
 
 INSTANCE_BLOCK = 2048  # instances whose residuals stay in cache while all rules are summed
 ITEM_GROUP = 16  # items of which the largest is kept
@@ -47,7 +41,7 @@ def residuals(
 
 
 @njit(nogil=True, cache=True)
-def sum_over_picks(values: Integers, offsets: Integers, picks: Picks, sums: Integers) -> None:
+def sum_over_picks(values: Integers, offsets: Integers, picks: Small, sums: Integers) -> None:
     """Add to ``sums[r]`` the values of the items that ``picks[r]`` of shape (k, n) chooses.
 
     Where an instance has no j-th pick stands a number that is no position of it.
@@ -66,7 +60,7 @@ def sum_over_picks(values: Integers, offsets: Integers, picks: Picks, sums: Inte
 
 
 @njit(nogil=True, cache=True)
-def sum_over_dense_picks(values: Integers, width: int, picks: Picks, sums: Integers) -> None:
+def sum_over_dense_picks(values: Integers, width: int, picks: Small, sums: Integers) -> None:
     """As sum_over_picks where every instance has ``width`` items: no offsets to read."""
     n_rules, k, n = picks.shape
     for first in range(0, n, INSTANCE_BLOCK):
@@ -85,7 +79,7 @@ def sum_over_dense_picks(values: Integers, width: int, picks: Picks, sums: Integ
 def squares_over_picks(
     values: Integers,
     offsets: Integers,
-    picks: Picks,
+    picks: Small,
     group: Integers,
     weight: Floats,
     means: Floats,
@@ -112,7 +106,7 @@ def squares_over_picks(
 
 
 @njit(nogil=True, cache=True)
-def project_simplex(values: Floats, frozen: Marks, start: int, stop: int, room: Floats) -> None:
+def project_simplex(values: Floats, frozen: Booleans, start: int, stop: int, room: Floats) -> None:
     """The nearest point of the simplex, in place; frozen entries stay (Held et al. 1974).
 
     ``room`` holds the free entries in descending order.
@@ -161,7 +155,7 @@ def sort_descending(values: Floats) -> None:
 
 
 @njit(nogil=True, cache=True)
-def project_simplices(prediction: Floats, offsets: Integers, frozen: Marks) -> None:
+def project_simplices(prediction: Floats, offsets: Integers, frozen: Booleans) -> None:
     """Project every instance that is off the simplex by more than rounding."""
     room = np.empty(longest(offsets))
     for i in range(len(offsets) - 1):
@@ -175,7 +169,7 @@ def project_simplices(prediction: Floats, offsets: Integers, frozen: Marks) -> N
 
 
 @njit(nogil=True, cache=True)
-def mark_picks(picks: Positions, offsets: Integers, marks: Marks) -> None:
+def mark_picks(picks: Positions, offsets: Integers, marks: Booleans) -> None:
     """Mark the items that ``picks`` (n, k) chooses; -1 is no pick."""
     for i in range(picks.shape[0]):
         for j in range(picks.shape[1]):
@@ -190,7 +184,7 @@ def compact_and_sum(
     residual: Integers,
     movable: Integers,
     unit: int,
-    own: Picks,
+    own: Small,
     span: tuple[int, int],
 ) -> tuple[np.int64, np.int64]:
     """Write decisions (n, k) as small numbers (k, n); return their residual and movable weight.
@@ -225,7 +219,7 @@ def best_with_margin(
 
 @njit(nogil=True, cache=True)
 def shrink_margins(
-    margin: Floats, best: Positions, picks: Picks, step: float, slack: float, changed: Integers
+    margin: Floats, best: Positions, picks: Small, step: float, slack: float, changed: Integers
 ) -> int:
     """Let every margin know of a step; write the instances whose best item may have changed.
 

@@ -14,12 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
-
-Bytes = NDArray[np.uint8]
-Integers = NDArray[np.int64]
+from outrule.types import Bytes, Integers
 
 N_FIELDS = 32  # with a higher number they are unknown
 MOST_FIELDS = 1 << 15

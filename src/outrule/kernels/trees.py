@@ -14,14 +14,11 @@ from numpy.typing import NDArray
 from outrule.kernels.compiling import njit
 from outrule.kernels.curves import level_of
 from outrule.kernels.picking import ZERO, frozen
+from outrule.types import Bytes, Floats, Integers, Positions, Small
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Codes = NDArray[np.int32]
-Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 # Answers, as words and as bytes; the level and item of every lane; leaves likewise; what they say.
-Space = tuple[Words, Bytes, Codes, Words, Bytes, Floats]
+Space = tuple[Words, Bytes, Positions, Words, Bytes, Floats]
 
 LANES = 1024  # items that are asked together
 WORD = 8  # of whose answers, a byte each, one machine word holds
@@ -31,7 +28,7 @@ GROUP = 4  # trees whose leaves are added together
 
 
 @njit(nogil=True, cache=True)
-def list_marks(picks: NDArray[np.integer], offsets: Integers, ends: Integers, marks: Bytes) -> None:
+def list_marks(picks: Small, offsets: Integers, ends: Integers, marks: Bytes) -> None:
     """Write which tests mark every item: those of item j are ``marks[ends[j] : ends[j + 1]]``.
 
     ``ends`` has two more places than there are items, ``marks`` one for every pick.
@@ -60,10 +57,10 @@ def list_marks(picks: NDArray[np.integer], offsets: Integers, ends: Integers, ma
 @njit(nogil=True, cache=True)
 def sum_by_answer(
     values: Floats,
-    inside: Codes,
+    inside: Positions,
     node: Bytes,
     level: Bytes,
-    item: Codes,
+    item: Positions,
     ends: Integers,
     marks: Bytes,
     n_items: int,
@@ -94,7 +91,7 @@ def sum_by_answer(
 
 
 @njit(nogil=True, cache=True)
-def answer_yes(node: Bytes, picks: NDArray[np.integer], offsets: Integers) -> None:
+def answer_yes(node: Bytes, picks: Small, offsets: Integers) -> None:
     """Set the last bit of the node of every item that ``picks`` (k, n) chooses."""
     for c in range(picks.shape[0]):
         for i in range(picks.shape[1]):
@@ -117,8 +114,8 @@ def settle(node: Bytes, value: Floats, outside: Floats, values: Floats, residual
 def add_trees(
     prediction: Floats,
     offsets: Integers,
-    item: Codes,
-    picks: NDArray[np.integer],
+    item: Positions,
+    picks: Small,
     edges: Floats,
     n_items: int,
     ends: Integers,
@@ -154,14 +151,14 @@ def add_trees(
 def add_blocks(
     prediction: Floats,
     offsets: Integers,
-    item: Codes,
-    picks: NDArray[np.integer],
+    item: Positions,
+    picks: Small,
     edges: Floats,
     n_items: int,
     ends: Integers,
     forest: tuple[Integers, Floats],
     space: Space,
-    lanes: tuple[Codes, Integers],
+    lanes: tuple[Positions, Integers],
     known: Floats,
     result: Floats,
 ) -> None:
@@ -202,12 +199,12 @@ def add_blocks(
 
 @njit(nogil=True, cache=True)
 def _answer(
-    picks: NDArray[np.integer],
+    picks: Small,
     test: int,
     offsets: Integers,
     first: int,
     last: int,
-    lane: Codes,
+    lane: Positions,
     n_lanes: int,
     answers: Bytes,
     first_test: int,
@@ -243,7 +240,7 @@ def padded(questions: Integers, values: Floats, n_questions: int) -> tuple[Integ
 
 
 @njit(nogil=True, cache=True)
-def _ask(answers: Bytes, about: Codes, n_edges: int, first_test: int, n: int) -> None:
+def _ask(answers: Bytes, about: Positions, n_edges: int, first_test: int, n: int) -> None:
     """The answers about the level of the prediction and the item, the rows of ``about``."""
     for q in range(first_test):
         row = 0 if q < n_edges else 1

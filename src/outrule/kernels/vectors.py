@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import LARGEST, scaled
+from outrule.types import Floats, Integers, Positions
 
 LANES = 16  # instances side by side in the rows of a buffer
 LANE_BLOCK = 8  # instances that load_block loads and store_best_cube solves together
 # Elements of a set of which all subsets are computed together: 2**CUBE vectors in registers.
 CUBE = 3
-
-Floats = NDArray[np.float64]
 
 
 @njit(nogil=True, cache=True)
@@ -44,8 +43,8 @@ def plain_load_block(
 def plain_best_sum(
     rows: Floats,
     choices: NDArray[np.int8],
-    left: NDArray[np.int32],
-    right: NDArray[np.int32],
+    left: Positions,
+    right: Positions,
     begin: int,
     end: int,
     target: int,
@@ -68,7 +67,7 @@ def plain_best_sum(
 def plain_best_cube(
     best: Floats,
     profit: Floats,
-    cells: NDArray[np.int32],
+    cells: Positions,
     lane: int,
     start: int,
     target: int,
@@ -97,7 +96,7 @@ def plain_best_cube(
 
 @njit(nogil=True, cache=True)
 def plain_trace(
-    best: Floats, profit: Floats, cells: NDArray[np.int32], choices: NDArray[np.int64], lane: int
+    best: Floats, profit: Floats, cells: Positions, choices: Integers, lane: int
 ) -> None:
     """Go back from the last state, through the outer vertices (rows of choices) from the last on.
 
@@ -374,7 +373,7 @@ vector_trace: Any = intrinsic(_trace)
 
 
 @njit(nogil=True, cache=True)
-def _probe(rows: Floats, choices: NDArray[np.int8], numbers: NDArray[np.int32], k: int) -> None:
+def _probe(rows: Floats, choices: NDArray[np.int8], numbers: Positions, k: int) -> None:
     vector_load_block(rows.reshape(1, -1), rows, k, k, k, rows)
     vector_best_sum(rows, choices, numbers, numbers, k, k, k)
     vector_best_cube(rows, rows, numbers, k, k, k, k, k, k)

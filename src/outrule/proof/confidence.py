@@ -197,12 +197,12 @@ class Bets:
 
     def lower(self, delta: float) -> float:
         """A lower bound that holds with probability 1 - delta."""
-        found = lower_bound(*self.below, -math.log(delta))
+        found = lower_bound(tuple(self.below), -math.log(delta))
         return self.ends.low + self.ends.width * found
 
     def upper(self, delta: float) -> float:
         """An upper bound that holds with probability 1 - delta."""
-        found = lower_bound(*self.above, -math.log(delta))
+        found = lower_bound(tuple(self.above), -math.log(delta))
         return self.ends.high - self.ends.width * found
 
     def interval(self, delta: float) -> Estimate:
@@ -212,12 +212,12 @@ class Bets:
     def evidence_below(self, level: float, delta: float) -> float:
         """The e-value against "the mean is at least ``level``", stopped at 1 / delta."""
         s = min(max((self.ends.high - level) / self.ends.width, 0.0), 1.0)
-        return math.exp(evidence(*self.above, s, -math.log(delta)))
+        return math.exp(evidence(tuple(self.above), s, -math.log(delta)))
 
     def evidence_above(self, level: float, delta: float) -> float:
         """The e-value against "the mean is at most ``level``", stopped at 1 / delta."""
         s = min(max((level - self.ends.low) / self.ends.width, 0.0), 1.0)
-        return math.exp(evidence(*self.below, s, -math.log(delta)))
+        return math.exp(evidence(tuple(self.below), s, -math.log(delta)))
 
     def approximate(self, delta: float, ends: Range | None = None) -> Estimate:
         """The cluster-robust interval, within ``ends``: see ``student``."""
