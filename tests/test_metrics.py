@@ -163,3 +163,10 @@ def test_what_is_wrong_with_the_input_is_said():
         metrics.improvement(BEST, instances, calibrated=np.full((2, 3), np.nan))
     with pytest.raises(ArgumentError, match="'outcomes' argument of value must be given"):
         metrics.value(PREDICTIONS, decisions=DECISIONS)
+    for name, extra in (
+        ("values_of_rules", {}),
+        ("violations", {}),
+        ("utility_gap", {"calibrated": PREDICTIONS}),
+    ):
+        with pytest.raises(ArgumentError, match=f"'outcomes' argument of {name} must be given"):
+            getattr(metrics, name)(BEST, [outrule.Fixed(0)], PREDICTIONS, **extra)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from math import inf, nan
 from pathlib import Path
 
 from outrule.errors import DataError
@@ -20,9 +21,12 @@ def free_memory() -> float | None:
     """The memory to use, in bytes: what the user says, or what is free; None if nobody knows."""
     if text := os.environ.get(LIMIT):
         try:
-            return 1e9 * float(text)
+            gigabytes = float(text)
         except ValueError:
-            raise DataError(f"{LIMIT} is {text!r}: it must be a number of gigabytes.") from None
+            gigabytes = nan
+        if not 0 < gigabytes < inf:
+            raise DataError(f"{LIMIT} is {text!r}: it must be a number of gigabytes.")
+        return 1e9 * gigabytes
     found = []
     if (limit := address_limit()) is not None:
         found.append(float(limit - _address_space("VmSize")))

@@ -72,7 +72,9 @@ def values_of_rules(
     {'always 1': 1.0}
     """
     rules = check_rules(rules, "values_of_rules")
-    found = rule_values(prepare(as_instances(data, outcomes), problem, rules))
+    instances = as_instances(data, outcomes)
+    instances.require_outcome("values_of_rules")
+    found = rule_values(prepare(instances, problem, rules))
     return dict(zip([rule.name for rule in rules], found.tolist(), strict=True))
 
 
@@ -90,6 +92,7 @@ def violations(
     """
     rules = check_rules(rules, "violations")
     instances = as_instances(data, outcomes)
+    instances.require_outcome("violations")
     part = prepare(instances, problem, rules)
     found = audit(part, _predictions(instances, calibrated), problem).violations.tolist()
     named = dict(zip([rule.name for rule in rules], found[:OPTIMISER], strict=True))
@@ -106,6 +109,7 @@ def utility_gap(
 ) -> float:
     """Value of the optimiser on calibrated predictions minus that of the best rule (section 5)."""
     instances = as_instances(data, outcomes)
+    instances.require_outcome("utility_gap")
     best = max(values_of_rules(problem, rules, instances).values())
     return _optimum(problem, instances, calibrated) - best
 

@@ -1,4 +1,4 @@
-"""The bounds of the paper as functions; docs/theory.md explains them and has the full glossary.
+"""The bounds of the paper as functions; docs/theory.md explains them, docs/glossary.md the words.
 
 Predictions and outcomes are in [0, 1]; logarithms are natural.
 

@@ -276,9 +276,10 @@ def test_a_small_file_that_unpacks_to_a_large_table_is_refused(tmp_path, suffix,
         DataError, match=r"unpacks to about 0\.[12] GB, more than half of the 0\.2 GB"
     ):
         read_table(path)
-    monkeypatch.setenv("OUTRULE_MEMORY", "many")
-    with pytest.raises(DataError, match="OUTRULE_MEMORY is 'many': it must be a number of giga"):
-        read_table(path)
+    for words in ("many", "nan", "inf", "0", "-1"):
+        monkeypatch.setenv("OUTRULE_MEMORY", words)
+        with pytest.raises(DataError, match=f"OUTRULE_MEMORY is '{words}': it must be a number of"):
+            read_table(path)
 
 
 def test_a_text_file_larger_than_the_memory_is_refused(tmp_path, monkeypatch):

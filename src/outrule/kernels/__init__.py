@@ -1,4 +1,4 @@
-"""Compiled loops over flat arrays; they use nothing else of the package.
+"""Compiled loops over flat arrays; they use nothing above them in the package.
 
 Loading them loads Numba, which takes a second, so each is loaded when it is first used: write
 ``from outrule import kernels`` and ``kernels.tally.residuals(...)``.

@@ -10,7 +10,7 @@ from outrule.kernels.assignment_dp import (
     subset_work,
 )
 from outrule.kernels.compiling import njit
-from outrule.kernels.picking import LARGEST, capped
+from outrule.kernels.picking import capped
 from outrule.kernels.row_scans import lower, negate, plain_negate, relax, two_least
 from outrule.kernels.vectors import LANE_BLOCK, empty_rows
 from outrule.types import Floats, Integers, Positions
@@ -193,7 +193,8 @@ def _load_cost(
         for c in range(large, width):
             line[c] = np.inf
         if n_rows > n_columns:
-            least = _negate_column(weights, scale, r, n_columns, large, line)
+            column = slice(r, None, n_columns)
+            least = plain_negate(weights[column], scale[column], 0, large, line)
         elif large < LANE_BLOCK:
             least = plain_negate(weights, scale, r * large, large, line)
         else:
@@ -208,20 +209,6 @@ def _load_cost(
                 cost[r, c] *= SHRINK
         for c in range(width):
             price[c] *= SHRINK
-
-
-@njit(nogil=True, cache=True)
-def _negate_column(
-    weights: Floats, scale: Floats, first: int, step: int, n: int, line: Floats
-) -> float:
-    """plain_negate of every step-th item."""
-    least = 0.0
-    for c in range(n):
-        value = weights[first + c * step] * scale[first + c * step]
-        value = value if value > 0.0 else 0.0
-        line[c] = -(value if value < LARGEST else LARGEST)
-        least = min(least, line[c])
-    return least
 
 
 @njit(nogil=True, cache=True)

@@ -23,6 +23,9 @@ MOST_FIELDS = 1 << 15
 DEEPEST = 64  # structures and lists in each other
 BOOL, BYTE, INTEGER, TEXT = 1, 2, 3, 4
 STRUCT, LIST, KEEP = 1 << 8, 1 << 16, 1 << 20
+# What a value of each kind can be where a shape says what it must be; -1 is nothing.
+WHOLE = (-1, BOOL, BOOL, BYTE, INTEGER, INTEGER, INTEGER, -1)
+FAMILY = (*WHOLE, TEXT, LIST, LIST, -1, STRUCT, -1, -1, -1)
 CUT_SHORT, DAMAGED = -1, -2
 # Columns of the stack: elements of a list that are left (-1 in a structure), shape of its elements
 # or number of the structure, type of the elements or last field, fields seen, number of the owner.
@@ -76,18 +79,15 @@ def read_struct(
                 shape = shapes[in_shape, number]
                 place = in_shape * N_FIELDS + number
         wanted, shape = shape & KEEP, shape & ~KEEP
+        family = LIST if shape >= LIST else STRUCT if shape >= STRUCT else shape
+        if shape != 0 and family != FAMILY[kind]:
+            return DAMAGED, n
         value = np.int64(0)
         if kind == 1 or kind == 2:
-            if shape != 0 and shape != BOOL:
-                return DAMAGED, n
             at += left > 0  # in a list it has a byte
         elif 4 <= kind <= 6:
-            if shape != 0 and shape != INTEGER:
-                return DAMAGED, n
             value, at = _integer(data, at, end)
         elif kind == 8:
-            if shape != 0 and shape != TEXT:
-                return DAMAGED, n
             length, at = _varint(data, at, end)
             if at >= 0:
                 if length < 0 or length > end - at:
@@ -95,8 +95,6 @@ def read_struct(
                 value = (np.int64(at) << 32) + length
                 at += length
         elif kind == 12:
-            if shape != 0 and not STRUCT <= shape < LIST:
-                return DAMAGED, n
             depth += 1
             if depth == DEEPEST:
                 return DAMAGED, n
@@ -105,8 +103,6 @@ def read_struct(
             n_structs += 1
             continue
         elif kind == 9 or kind == 10:
-            if shape != 0 and shape < LIST:
-                return DAMAGED, n
             if at >= end:
                 return CUT_SHORT, n
             head = np.int64(data[at])
@@ -122,12 +118,8 @@ def read_struct(
             stack[depth, LEFT], stack[depth, LAST] = value, head & 15
             stack[depth, SHAPE] = max(shape - LIST, 0)
         elif kind == 3:
-            if shape != 0 and shape != BYTE:
-                return DAMAGED, n
             at += 1
         elif kind == 7:
-            if shape != 0:
-                return DAMAGED, n
             at += 8
         else:
             return DAMAGED, n
