@@ -20,13 +20,20 @@ def match_dense(
     weight <= 0 and loops are never chosen; of parallel items the heaviest is, the first on ties.
     """
     n, m = weights.shape
+    starts = np.arange(n + 1, dtype=np.int64) * m
     if n == 0 or m == 0 or n_nodes < 2:
         picks[:] = -1
     elif n_nodes <= LARGEST_SUBSET_PLAN:
+        edges = np.minimum(u, v) * np.int64(n_nodes) + np.maximum(u, v)
+        if len(np.unique(edges)) < m:  # parallel edges are rare
+            with np.errstate(all="ignore"):
+                flat, nodes = (weights * scale).ravel(), np.full(n, n_nodes, dtype=np.int64)
+            match_ragged(flat, starts, np.tile(u, n), np.tile(v, n), nodes, picks)
+            return
         plan = subset_plan(n_nodes)
         subset_dense(frozen(weights), frozen(scale), frozen(u), frozen(v), plan, picks)
     else:
-        starts, edge_starts = np.arange(n, dtype=np.int64) * m, np.zeros(n, dtype=np.int64)
+        starts, edge_starts = starts[:-1], np.zeros(n, dtype=np.int64)
         counts, every = np.full(n, m, dtype=np.int64), np.arange(n, dtype=np.int64)
         shape = (starts, edge_starts, counts)
         _match_large(weights.reshape(-1), scale, u, v, shape, every, n_nodes, picks)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
-from outrule.kernels.picking import capped, insert_ascending, scaled
+from outrule.kernels.picking import capped, insert_ascending
 from outrule.kernels.vectors import LANES, empty_rows, load_lanes, store_best_sum
 from outrule.types import Floats, Integers, Positions
 
@@ -125,79 +125,33 @@ def _shrink_overflows(rows: Floats) -> bool:
 
 
 @njit(nogil=True, cache=True)
-def _heaviest(weights: Floats, scale: Floats, item: int, twins: Positions) -> int:
-    """The heaviest of the parallel items that start with `item`, the first on ties."""
-    best = item
-    while twins[item] >= 0:
-        item = twins[item]
-        if scaled(weights, scale, item) > scaled(weights, scale, best):
-            best = item
-    return best
-
-
-@njit(nogil=True, cache=True)
 def _pair_row(a: int, b: int, n_vertices: int) -> int:
     low, high = np.int64(min(a, b)), np.int64(max(a, b))
     return int(low * (2 * n_vertices - low - 1) // 2 + high - low - 1)
 
 
 @njit(nogil=True, cache=True)
-def _place_items(u: Positions, v: Positions, plan: SubsetPlan) -> tuple[Positions, Positions, bool]:
-    """The first item of every pair, the next item parallel to every item, and if there are any.
-
-    -1 is no item.
-    """
-    twins = np.full(len(u), -1, dtype=np.int32)
-    items = np.full(plan.n_vertices * (plan.n_vertices - 1) // 2, -1, dtype=np.int32)
-    latest = items.copy()
-    any_twins = False
-    for item in range(len(u)):
-        if u[item] != v[item]:
-            pair = _pair_row(u[item], v[item], plan.n_vertices)
-            if items[pair] < 0:
-                items[pair] = item
-            else:
-                twins[latest[pair]] = item
-                any_twins = True
-            latest[pair] = item
-    return items, twins, any_twins
-
-
-@njit(nogil=True, cache=True)
-def _merge_twins(items: Positions, twins: Positions, rows: Floats) -> None:
-    """Give the first item of every pair the weight of the heaviest."""
-    for first in items:
-        item = first
-        while item >= 0 and twins[item] >= 0:
-            item = twins[item]
-            for lane in range(LANES):
-                place = first * LANES + lane
-                rows[place] = max(rows[place], rows[item * LANES + lane])
-
-
-@njit(nogil=True, cache=True)
 def subset_dense(
     weights: Floats, scale: Floats, u: Positions, v: Positions, plan: SubsetPlan, picks: Positions
 ) -> None:
-    """Match every row of weights * scale, whose item e is the edge (u[e], v[e])."""
+    """Match every row of weights * scale; item e is the edge (u[e], v[e]), and no other is."""
     n, m = weights.shape
-    items, twins, any_twins = _place_items(u, v, plan)
+    items = np.full(plan.n_vertices * (plan.n_vertices - 1) // 2, -1, dtype=np.int32)
+    for item in range(m):
+        if u[item] != v[item]:
+            items[_pair_row(u[item], v[item], plan.n_vertices)] = item
     left, right = _row_numbers(plan, items, m)
     rows = empty_rows(plan.n_rows - items.size + m + 1, LANES)
     choices = np.zeros(rows.size, dtype=np.int8)
     chosen = np.empty((LANES, plan.n_vertices // 2), dtype=np.int64)
     for first in range(0, n, LANES):
         load_lanes(weights, scale, first, rows)
-        if any_twins:
-            _merge_twins(items, twins, rows)
         _solve(plan, left, right, rows, choices, chosen)
         for i in range(first, min(first + LANES, n)):
             row, lane, n_picks = picks[i], i - first, 0
             for pair in chosen[lane]:
                 item = items[pair]
                 if item >= 0 and rows[item * LANES + lane] > 0.0:
-                    if any_twins:
-                        item = _heaviest(weights[i], scale, item, twins)
                     insert_ascending(row, n_picks, item)
                     n_picks += 1
             row[n_picks:] = -1
