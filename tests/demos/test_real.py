@@ -137,6 +137,14 @@ def test_the_commands_that_a_demo_prints_give_what_it_wrote(tmp_path, small, mon
     assert state.read_bytes() == Path("outrule-bank/watch.json").read_bytes()
 
 
+def test_the_whole_bank_is_watched_with_its_days_of_few_calls(tmp_path):
+    watched = real.run("bank", tmp_path / "bank").watched
+    assert watched.status == "lost"
+    assert watched.n_batches == tables_of("bank")[1]["date"].n_unique()
+    (part,) = (part for part in watched.parts if part.watched == "rivals")
+    assert (str(part.since), str(part.alarm)) == ("2009-02-10", "2009-02-17")
+
+
 def test_files_that_someone_changed_are_not_overwritten(tmp_path):
     for text in ("mine", real.story_of("forms")):
         (tmp_path / "spec.toml").write_text(text)

@@ -358,6 +358,8 @@ def test_copies_of_instances_are_not_counted_where_certify_would_refuse_them(cal
         watch.update(*copies)
     assert watch.status.n_batches == 0
     assert watch.update(*some).n == 100
+    for n in (2, 5, 10):  # so few can be the same by chance
+        assert Watch(fitted).update(*(np.repeat(part[:1], n, axis=0) for part in some)).n == n
     few = [np.vstack([part, part[:20]]) for part in draw_many(100)]
     assert watch.update(*few).n == 220  # a repeated request does not stop a watch
     days = np.arange(400) % 100  # one observation each

@@ -194,9 +194,10 @@ class Evaluation:
             verdicts = dict.fromkeys(verdicts, "inconclusive")
         wanting = list(every)
         for one, rows in zip(self.segments, inside, strict=True):
-            n = one.judge.observations.n  # its share of all the data should stay what it is
-            all_data = [row.needed and -(-row.needed * observations.n // n) for row in rows]
-            wanting += [r._replace(needed=n) for r, n in zip(rows, all_data, strict=True)]
+            n = one.judge.observations.n
+            for row in rows:  # the segment's share of all the data is assumed to stay
+                count = row.needed and -(-row.needed * observations.n // n)
+                wanting.append(row._replace(needed=count))
         headline, lower = weakest(verdicts.values()), [row.result.lower for row in every]
         return {
             "verdict": headline,

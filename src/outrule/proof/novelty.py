@@ -140,7 +140,8 @@ def share_copied(seen: Seen, n_copies: int, n: int) -> Share:
     pairs, of = pairs_in(seen.contents)
     # By chance at most: the number of others, times the chance that two are the same.
     chance, high = (min(1.0, (n - 1) * p / of) for p in (pairs, pairs + 4 * math.sqrt(pairs) + 4))
-    error = high - chance + 4 * math.sqrt((high + SMALL) / n)
+    # Bernstein's inequality: copies come in pairs at least, so that few instances tell little.
+    error = high - chance + 4 * math.sqrt((high + SMALL) / n) + 11 / n
     return Share(n_copies / n, chance, error, 3 * (n - 1) / of)
 
 
