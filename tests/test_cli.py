@@ -308,7 +308,7 @@ def test_items_that_look_like_numbers_are_the_items_of_training(tmp_path):
         (lambda frame: frame.drop("pickup_km"), "pickup_km"),
         (
             lambda frame: frame.with_columns(score=pl.lit("high")),
-            "'score' holds text. It must hold numbers, such as 1 for yes",
+            "'score' holds text. It must hold numbers, such as 0.7",
         ),
         (lambda frame: frame.with_columns(pickup_km=pl.lit("far")), "no long pickups"),
         (lambda frame: frame.with_columns(score=2 * pl.col("score")), "outside [0, 1]"),

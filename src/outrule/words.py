@@ -85,6 +85,11 @@ class Figures:
         return f"{self.plain(row['lower'], sign)} to {self.plain(row['upper'], sign)}"
 
 
+def begun(text: str) -> str:
+    """A sentence with a large first letter; units such as EUR keep theirs."""
+    return text[:1].upper() + text[1:]
+
+
 def harmless(text: str, keep: str = "") -> str:
     """Names from the data, with escapes for what could steer a terminal or turn round a line."""
     return "".join(

@@ -62,6 +62,12 @@ def test_the_command_projects_and_says_what_a_fit_needs():
     assert "380 GB" in result.stdout
     few = run("plan", "--instances", 1_000, "--items", 10, "--rules", 100, "--epsilon", 0.5)
     assert "times as many" not in few.stdout
+    assert (
+        "You have fewer, so less can be guaranteed."
+        in run("plan", "--instances", 10, "--items", 10, "--rules", 100).stdout
+    )
+    bad = run("plan", "--instances", 10, "--items", 10, "--rules", 1, "--k", 11)
+    assert "--k must be at most 10, the number of items" in bad.stderr
     bad = run("plan", "--instances", 10, "--items", 10, "--rules", 1, "--epsilon", 7)
     assert bad.exit_code == 2
     assert "--epsilon must be a number" in bad.stderr
@@ -73,4 +79,4 @@ def test_workers_share_decisions_and_rounds_and_the_driver_reads():
     assert some.round == pytest.approx(here.round / 2 + MESSAGE)
     assert (many.read, many.start, many.decide) == (here.read, here.start, here.read)
     result = run("plan", "--instances", 10**8, "--items", 10, "--rules", 100, "--workers", 4)
-    assert "4 workers: decide and a round take 2/4 of that" in result.stdout
+    assert "4 workers, as in the table: decide and a round take 2/4 of the time" in result.stdout

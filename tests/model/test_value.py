@@ -85,7 +85,7 @@ def test_a_spec_names_the_value(tmp_path):
     [
         ('units = "euro"', r"\[value\]: 'units' is unknown. Did you mean 'unit'\?"),
         ("unit = 3", r"\[value\]: 'unit' must be a string. Got 3 instead."),
-        ('unit = " euro"', r"\[value\]: The 'unit' argument of Value must be a str of 1 to 60"),
+        ('unit = " euro"', r"\[value\]: The 'unit' argument of Value must be a string of 1 to 60"),
     ],
 )
 def test_a_fault_in_the_spec_is_named(tmp_path, entry, words):

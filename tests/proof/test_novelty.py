@@ -201,7 +201,7 @@ def test_copies_in_a_hold_out_are_refused_unless_they_are_one_cluster():
     calibrator, few = fitted(continuous(500, 0)), continuous(50, 1)
     places = np.repeat(np.arange(50), 20)
     copies = few.take(places)
-    with pytest.raises(DataError, match=r"100 % of these instances are exact copies .* as cluster"):
+    with pytest.raises(DataError, match=r"100 % of these instances are copies .* as cluster"):
         certify(calibrator, copies)
     parts = (part.reshape(50, 3)[places] for part in (few.prediction, few.outcome))
     assert certified(calibrator, Instances.from_arrays(*parts, cluster=places), max_weight=20) == []
@@ -211,7 +211,7 @@ def test_one_copy_is_said():
     calibrator = fitted(continuous(2000, 0))
     hold_out = continuous(400, 1).take(np.append(np.arange(400), 7))
     assert certified(calibrator, hold_out) == [
-        "0.5 % of these instances are exact copies of others; each counts as a separate instance."
+        "0.5 % of these instances are copies of others; each counts as a separate instance."
     ]
 
 

@@ -351,7 +351,7 @@ def test_copies_of_instances_are_not_counted_where_certify_would_refuse_them(cal
     fitted = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05).fit(*draw_many(500))
     watch, some = Watch(fitted), draw_many(100)
     copies = [np.tile(part, (4, 1)) for part in some]
-    words = "100 % of these instances are exact copies of others"
+    words = "100 % of these instances are copies of others"
     with pytest.raises(DataError, match=words):
         outrule.certify(fitted, *copies)
     with pytest.raises(DataError, match=words):
@@ -362,6 +362,12 @@ def test_copies_of_instances_are_not_counted_where_certify_would_refuse_them(cal
         assert Watch(fitted).update(*(np.repeat(part[:1], n, axis=0) for part in some)).n == n
     few = [np.vstack([part, part[:20]]) for part in draw_many(100)]
     assert watch.update(*few).n == 220  # a repeated request does not stop a watch
+    trained = draw_many(500)
+    known = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05).fit(*trained)
+    with pytest.raises(DataError, match="fit has seen 100 % of these instances"):
+        Watch(known).update(*(part[:50] for part in trained))
+    overlap = [np.vstack([old[:40], new[:60]]) for old, new in zip(trained, some, strict=True)]
+    assert Watch(known).update(*overlap).n == 100
     days = np.arange(400) % 100  # one observation each
     clustered = Instances.from_arrays(*copies, cluster=days)
     assert Watch(fitted, max_weight=4).update(clustered).n == 100

@@ -43,6 +43,8 @@ def plan(
         f"To know every rule's violation to within half the tolerance of epsilon = {epsilon:g}, "
         f"with 95 % confidence, {needed:,} instances are enough in the worst case."
     )
+    if instances < needed:
+        say("You have fewer, so less can be guaranteed.")
     if instances > needed:
         say(
             f"You have {instances / needed:,.1f} times as many: a sample of that size to fit on, "
@@ -69,8 +71,9 @@ def plan(
     )
     if workers is not None:
         say(
-            f"{count(workers, 'worker')}: decide and a round take {CORES}/{workers} of that; "
-            f"decide at least as long as read, and a round {MESSAGE:g} s more; they share the disk"
+            f"{count(workers, 'worker')}, as in the table: decide and a round take "
+            f"{CORES}/{workers} of the time on {CORES} cores; decide at least as long as read, and "
+            f"a round {MESSAGE:g} s more; they share the disk"
         )
 
 

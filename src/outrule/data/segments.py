@@ -16,7 +16,7 @@ from outrule.data.instances import Instances, rows_by
 from outrule.data.origin import TableOrigin, missing
 from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.types import Booleans, Floats, Integers
-from outrule.words import count
+from outrule.words import count, harmless
 
 Value = tuple[str | None, ...]  # of a segment's columns, as text; None is a null
 LONGEST_LABEL = 200  # characters
@@ -96,7 +96,8 @@ def segment_name(columns: Sequence[str], value: Value | None) -> str:
     if value is None:
         return f"other {' x '.join(columns)}"
     parts = zip(columns, value, strict=True)
-    return ", ".join(f"{c} is null" if text is None else f"{c} = {text}" for c, text in parts)
+    names = ", ".join(f"{c} is null" if text is None else f"{c} = {text}" for c, text in parts)
+    return harmless(names)
 
 
 @dataclass(frozen=True)

@@ -407,7 +407,7 @@ def _check_rows(data: bytes, separator: str, name: str) -> None:
                     raise DataError(f"{name} is not a table: {hint}")
                 raise DataError(
                     f"{name}, line {line}: {count(len(row), 'field')}, but the header has "
-                    f"{len(header)}. Look for a missing or an unquoted separator."
+                    f"{len(header)}. Look for a missing separator or an unclosed quotation mark."
                 )
 
 

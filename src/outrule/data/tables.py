@@ -215,7 +215,7 @@ def check_numbers(column: pl.Series, name: str) -> None:
         return
     kind, hint = str(column.dtype), ""
     if column.dtype == pl.String:
-        kind, hint = "text", ", such as 1 for yes and 0 for no"
+        kind, hint = "text", ", such as 0.7, or 1 for yes and 0 for no"
     raise DataError(f"column {name!r} holds {kind}. It must hold numbers{hint}.")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from outrule import theory
-from outrule.errors import check_number
+from outrule.errors import check_number, refuse_argument
 from outrule.model.costs import COSTS
 from outrule.model.recipes import PER_INSTANCE, PER_ROW
 
@@ -59,6 +59,8 @@ def plan(
     sizes = {"instances": instances, "items": items, "rules": rules, "k": k}
     for name, value in (sizes | ({} if workers is None else {"workers": workers})).items():
         check_number(value, name, OWNER, 1, low_open=False, integer=True)
+    if k > items:
+        raise refuse_argument(k, "k", OWNER, f"at most {items}, the number of items")
     rows, sampled = instances * items, min(instances, sample) * items
     read, decide = COSTS["read"] * rows, (COSTS["build"] + COSTS["decide"] * rules) * rows
     share = 1.0 if workers is None else CORES / workers

@@ -38,7 +38,9 @@ class Value(Strict):
         for name, word in vars(self).items():
             good = isinstance(word, str) and word.isprintable() and 0 < len(word) <= LONGEST
             if not (good and word == word.strip()) and (word is not None or name == "name"):
-                expected = f"a str of 1 to {LONGEST} printable characters, no blanks around them"
+                expected = (
+                    f"a string of 1 to {LONGEST} printable characters, no blanks at either end"
+                )
                 raise refuse_argument(word, name, "Value", expected)
 
     @property

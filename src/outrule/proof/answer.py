@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from outrule.proof.advice import OURS, RIVALS, Advice, about
-from outrule.words import Figures, count, listed, percent, plural
+from outrule.words import Figures, begun, count, listed, percent, plural
 
 if TYPE_CHECKING:
     from outrule.proof.statement import Certificate, RivalResult, SegmentResult
@@ -227,7 +227,7 @@ class Answer:
         words = "each line is about that segment alone"
         if found.verdict != "pass":
             words += f"; {n_marked} of {self._n_segments} pass simultaneously (Holm)"
-        return f"{words}. {found.segmented.note or ''}".rstrip()
+        return f"{words}. {begun(found.segmented.note or '')}".rstrip()
 
     @property
     def _n_segments(self) -> str:

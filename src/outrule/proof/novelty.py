@@ -17,6 +17,7 @@ from outrule.model.model import Model
 from outrule.types import Floats, Integers
 
 SMALL = 0.01  # a share that does no harm
+BY_CHANCE = 1e-9  # of many batches none should be refused by chance
 HELD_OUT = (
     "A certificate needs held-out ones: drop those that were trained on, or split the data before "
     "fit."
@@ -174,11 +175,22 @@ def refuse(facts: Facts) -> None:
     refuse_copies(facts.copies)
 
 
-def check_copies(model: Model, instances: Instances) -> None:
-    """Raise where most instances are copies of each other, more than chance explains."""
+def check_batch(model: Model, instances: Instances) -> None:
+    """Raise where most instances are copies, of training or of each other, and not by chance."""
+    from scipy.special import bdtrc  # slow to import, needed only here
+
     if model.seen is None:
         return
     contents = hash_all(instances)[1]
+    sampled, found = _compare(model.seen.contents, contents) or (0, 0)
+    if 2 * found > sampled:
+        share = share_seen(sampled, found, model.seen.contents)
+        if bdtrc(found - 1, sampled, share.likely) < BY_CHANCE:
+            raise DataError(
+                f"fit has seen {_percent(share.found)} of these instances (the same predictions "
+                f"and outcomes; by chance it would be {_percent(share.chance)}). Watch needs later "
+                "ones."
+            )
     n_copies = _count_copies(contents, instances.cluster)
     if 2 * n_copies > len(contents):
         refuse_copies(share_copied(model.seen, n_copies, len(contents)))
@@ -189,9 +201,9 @@ def refuse_copies(copies: Share) -> None:
     found, chance, error, _ = copies
     if found > chance + SMALL + error:
         raise DataError(
-            f"{_percent(found)} of these instances are exact copies of others (by chance it would "
-            f"be {_percent(chance)}), and would count as separate observations. Drop the copies, "
-            "or name the column that they share as cluster."
+            f"{_percent(found)} of these instances are copies of others (the same predictions and "
+            f"outcomes; by chance it would be {_percent(chance)}), and would count as separate "
+            "observations. Drop the copies, or name the column that they share as cluster."
         )
 
 
@@ -207,7 +219,7 @@ def notes_of(facts: Facts | None, groups: Groups, unit: str) -> tuple[str, ...]:
             chance = f"up to {_percent(share.likely)} can be chance"
             notes.append(f"Fit may have seen {found}; {chance}).")
     if facts is not None and facts.copies.noteworthy:
-        copies = f"{_percent(facts.copies.found)} of these instances are exact copies of others"
+        copies = f"{_percent(facts.copies.found)} of these instances are copies of others"
         notes.append(f"{copies}; each counts as a separate {unit}.")
     notes.extend(group_note(name, number) for name, number in groups)
     return tuple(notes)

@@ -3,7 +3,7 @@
 from outrule.proof.advice import RIVALS
 from outrule.reporting.charts import PER_CENT
 from outrule.reporting.markup import Facts, terms, text, tile
-from outrule.words import count
+from outrule.words import begun, count
 
 ICONS = {  # a tick, a question mark, a cross
     "pass": '<path d="M15 25l7 7 12-15"/>',
@@ -21,9 +21,9 @@ def answer(summary: Facts, about: list[str]) -> str:
         for line in found["against"]
     )
     tiles = {line["per"]: tile(line["figure"], line["more"]) for line in found["worth"]}
-    margin = f"{found['margin'].capitalize()}. {found['warning'] or ''}"
+    margin = f"{begun(found['margin'])}. {found['warning'] or ''}"
     seen = found["feedback"]
-    facts = [margin, *([f"{seen[0].upper()}{seen[1:]}."] if seen else [])]
+    facts = [margin, *([f"{begun(seen)}."] if seen else [])]
     notes = "".join(f"<p>{text(words)}</p>\n" for words in facts + summary["verdict"]["notes"])
     judged = f'<p class="about">{" · ".join(map(text, [*about, *_judged(summary)]))}</p>\n'
     rest = (

@@ -10,7 +10,7 @@ from outrule.proof.statement import Certificate
 from outrule.reporting.charts import Scale
 from outrule.reporting.markup import Facts, figures, legend, section, text
 from outrule.reporting.tables import Column, picture, table
-from outrule.words import count, plural
+from outrule.words import begun, count, plural
 
 MOST_RIVALS = 30  # of the heat map: those that are nearest to being better somewhere
 
@@ -56,15 +56,15 @@ def segments(summary: Facts) -> str:
         Column("Difference", lambda row: write.signed(row["gap"])),
         Column("At least", lambda row: write.down(row["gap_lower"], "+"), order="ascending"),
         Column("Best rival there", lambda row: text(row["best_rival"]), "text"),
-        Column(text(plural(unit).capitalize()), lambda row: f"{row['n_observations']:,}"),
-        Column("More needed", lambda row: "" if row["more"] is None else f"{row['more']:,}"),
+        Column(text(begun(plural(unit))), lambda row: f"{row['n_observations']:,}"),
+        Column("More needed", lambda row: "-" if row["more"] is None else f"{row['more']:,}"),
         Column("Verdict", lambda row: text(row["verdict"]), "word"),
     ]
     signs = {
         "dot": "at least as good as the segment's best rival, minus the margin",
         "hollow dot": "too little data to decide",
         "square": "a rival is better there",
-        "dashed": f"margin, {write.signed(-margin)}",
+        "dashed": f"margin, {write.signed(-margin)}; grey is below it",
     }
     return section(
         "segments",
@@ -72,7 +72,7 @@ def segments(summary: Facts) -> str:
         _lead(rows),
         legend(signs),
         table("segments", "Every segment, the smallest lower bound first", columns, rows),
-        _heat(found, write),
+        _heat(found, write, margin),
         note=f"Segments: {found['note']} A line reaches from the lower bound to the difference.",
     )
 
@@ -86,12 +86,15 @@ def _lead(rows: list[Facts]) -> str:
     return f"{words}."
 
 
-def _heat(found: Facts, write: Any) -> str:
-    """A table of rivals by segments, the stronger coloured the better the rival."""
+def _heat(found: Facts, write: Any, margin: float) -> str:
+    """A table of rivals by segments, the stronger coloured the better the rival.
+
+    What is far inside the margin is hardly coloured.
+    """
     rows, names = found["rows"], found["rivals"]
     worst = [min(row["differences"][i] for row in rows) for i in range(len(names))]
     shown = sorted(range(len(names)), key=worst.__getitem__)[:MOST_RIVALS]
-    deepest = max(-min(worst), 1e-300)
+    deepest = max(-min(worst), margin, 1e-300)
 
     def cell(row: Facts, number: float) -> str:
         share = 100 * min(max(-number / deepest, 0.0), 1.0)

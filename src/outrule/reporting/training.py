@@ -48,6 +48,8 @@ def rounds(summary: Facts) -> str:
         "the items of an instance, and the absolute value of the violation that led to the patch. "
         "Below the dashed line, the threshold, nothing is flagged."
     )
+    if "segments" in summary:
+        note += " That is the one of all the data: a segment's own is smaller, by its share."
     if len(shown) < len(rows):
         note += f" Shown are {len(shown):,} of {len(rows):,} rounds."
     return section(

@@ -18,7 +18,7 @@ from outrule.model.codec import fingerprint
 from outrule.model.documents import damaged
 from outrule.model.model import Model, model_of
 from outrule.proof.evaluation import names_of_rivals, unit_of
-from outrule.proof.novelty import check_copies
+from outrule.proof.novelty import check_batch
 from outrule.types import Floats
 from outrule.watching.claims import SIDES, Terms, add_up, first_terms
 from outrule.watching.counting import add_batch, status_of
@@ -136,14 +136,14 @@ class Watch:
         Notes
         -----
         DataError, and nothing is counted, if the batch was counted before, is out of order, is part
-        of the training data, or has mostly exact copies of its own instances.
+        of the training data, or has mostly copies of its own instances.
         """
         threads.check_jobs(self._n_jobs, "DecisionCalibrator")
         with threads.using(self._n_jobs):
             instances, outcome = self._read(predictions, outcomes, available, sample_weight)
             key = self._key_of(batch, instances.fingerprint)
             if instances.propensity is not None or not np.isnan(outcome).any():
-                check_copies(self.model, instances)  # by chance, more are alike without outcomes
+                check_batch(self.model, instances)  # by chance, more are alike without outcomes
             terms = self._terms(instances, outcome)
             found = add_up(self.model, instances, outcome, terms)
         unit = unit_of(self.model.settings.value, instances)

@@ -23,10 +23,11 @@ def described(spec: Spec) -> list[str]:
     if propensity is not None and not isinstance(propensity, str):
         columns += f", propensity {propensity:g} for all items"
     low, high = spec.value_range
+    epsilon = "as near as the data support" if spec.epsilon is None else f"{spec.epsilon:g}"
     lines = [
         f"problem: {spec.problem!r}",
         f"columns: {columns}; values from {low:g} to {high:g}",
-        f"epsilon: {'as far as the data support' if spec.epsilon is None else f'{spec.epsilon:g}'}",
+        f"epsilon: {epsilon}",
         *(f"rule {rule.name!r}: {describe(rule)}" for rule in spec.rules),
     ]
     if spec.multipliers is not None:
