@@ -49,7 +49,7 @@ def rounds(summary: Facts) -> str:
         "Below the dashed line, the threshold, nothing is flagged."
     )
     if "segments" in summary:
-        note += " That is the one of all the data: a segment's own is smaller, by its share."
+        note += " That is for all the data; for a segment it is its own tolerance times its share."
     if len(shown) < len(rows):
         note += f" Shown are {len(shown):,} of {len(rows):,} rounds."
     return section(
