@@ -219,8 +219,7 @@ class Problem(ABC):
             expected = "left out: Instances know what is on offer"
             raise refuse_argument(available, "available", "solve", expected)
         layout = self.lay(instances)
-        empty = np.diff(layout.offsets) == 0
-        if self.exactly_one and empty.any():
+        if self.exactly_one and (empty := np.diff(layout.offsets) == 0).any():
             raise DataError(
                 f"{instances.where(int(np.argmax(empty)))} has no items on offer, but "
                 f"{type(self).__name__} must choose one: drop the instance."
