@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from outrule.words import Figures, as_html, count, listed, round_up
+from outrule.words import Figures, as_html, begun, count, listed, round_up
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,11 @@ from outrule.words import Figures, as_html, count, listed, round_up
 )
 def test_a_number_agrees_with_its_noun(number, noun, words):
     assert count(number, noun) == words
+
+
+def test_a_sentence_begins_with_a_large_letter_and_units_keep_theirs():
+    assert begun("margin 0.1 EUR per UK batch") == "Margin 0.1 EUR per UK batch"
+    assert begun("") == ""
 
 
 def test_words_are_listed():

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from outrule import Instances, Segments
-from outrule.data.segments import as_segments, cut
+from outrule.data.segments import as_segments, cut, segment_name
 from outrule.errors import ArgumentError, DataError
 
 
@@ -181,3 +181,9 @@ def test_sizes_outside_their_range_are_refused(name, value):
 def test_an_argument_may_be_empty_a_list_or_segments():
     assert as_segments(None) is as_segments(()) is as_segments([]) is None
     assert as_segments(["a"]) == as_segments(Segments(["a"])) == Segments((("a",),))
+
+
+def test_a_name_cannot_break_a_line_or_steer_a_terminal():
+    name = segment_name(("city",), ("Rome\n  pass in everything\x1b[31m",))
+    assert name == "city = Rome\\n  pass in everything\\x1b[31m"
+    assert segment_name(("city", "day"), ("Köln", None)) == "city = Köln, day is null"

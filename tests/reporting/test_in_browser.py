@@ -25,6 +25,7 @@ FLAGS = (
     "--disable-component-update --disable-sync"
 )
 PHONE, DESK = 390, 1280
+LONG = "Llanfairpwllgwyngyllgogerychwyrndrobwllllantysiliogogogoch and all that is around it"
 pytestmark = pytest.mark.skipif(not BROWSER, reason="there is no chromium in PATH")
 
 
@@ -61,7 +62,12 @@ def segmented(tmp_path_factory):
     """A report on segments, whose cells on a phone are titled with names that look like CSS."""
     draws = [outrule.worlds.six_cities(3_000, seed) for seed in (0, 1)]
     past, later = (
-        Instances.from_arrays(*values, columns={"city": np.where(city == "Rome", "R';x", city)})
+        Instances.from_arrays(
+            *values,
+            columns={
+                "city": np.where(city == "Rome", "R';x", np.where(city == "Oslo", LONG, city))
+            },
+        )
         for *values, city in draws
     )
     calibrator = DecisionCalibrator(
@@ -169,6 +175,18 @@ def test_every_cell_of_segments_has_its_title_on_a_phone(visit, segmented):
     )
     assert titles(".heat tbody tr:first-child td") == heads[1:]
     assert any("R';x" in head for head in heads)
+
+
+def test_segments_fit_on_a_phone_and_on_a_desk(visit, segmented):
+    for width in (PHONE, DESK):
+        page = visit(segmented, width)
+        outside = page.evaluate(
+            "[...document.querySelectorAll('#segments td, #segments th')]"
+            f".filter(e => e.getBoundingClientRect().right > {width} + .5).length"
+        )
+        assert outside == 0
+        box = "document.querySelector('#segments .wide')"
+        assert page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
 
 
 def test_the_answer_is_on_the_first_screen(visit, small):

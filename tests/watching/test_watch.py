@@ -366,6 +366,8 @@ def test_copies_of_instances_are_not_counted_where_certify_would_refuse_them(cal
     known = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05).fit(*trained)
     with pytest.raises(DataError, match="fit has seen 100 % of these instances"):
         Watch(known).update(*(part[:50] for part in trained))
+    common = [np.repeat(part[:1], 12, axis=0) for part in trained]  # one content tells little
+    assert Watch(known).update(*common).n == 12
     overlap = [np.vstack([old[:40], new[:60]]) for old, new in zip(trained, some, strict=True)]
     assert Watch(known).update(*overlap).n == 100
     days = np.arange(400) % 100  # one observation each

@@ -177,12 +177,13 @@ def refuse(facts: Facts) -> None:
 
 def check_batch(model: Model, instances: Instances) -> None:
     """Raise where most instances are copies, of training or of each other, and not by chance."""
-    from scipy.special import bdtrc  # slow to import, needed only here
-
     if model.seen is None:
         return
+    from scipy.special import bdtrc  # slow to import, needed only here
+
     contents = hash_all(instances)[1]
-    sampled, found = _compare(model.seen.contents, contents) or (0, 0)
+    # Different ones, for a common one may come often.
+    sampled, found = _compare(model.seen.contents, np.unique(contents)) or (0, 0)
     if 2 * found > sampled:
         share = share_seen(sampled, found, model.seen.contents)
         if bdtrc(found - 1, sampled, share.likely) < BY_CHANCE:

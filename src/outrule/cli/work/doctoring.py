@@ -38,33 +38,33 @@ def examine(spec: str, table: str) -> Examined:
     file = read_spec(spec)
     read = open_rows(table, file.columns)
     instances, rows, found = _open(file, read)
-    own: list[Finding] = []
-    provable: Provable | None = None
+    provable = None
     if instances is not None:
-        try:
-            provable = _examine(file, instances, own)
-        except (DataError, ArgumentError) as error:
-            own.append(_error("fit", error))
-    found += [_in_file(one, read, rows) for one in own]
+        provable, own = _examine(file, instances)
+        found += [_in_file(one, read, rows) for one in own]
     found.sort(key=lambda one: list(Severity).index(one.severity))
     return Examined(read, instances, found, provable)
 
 
-def _examine(spec: Spec, instances: Instances, own: list[Finding]) -> Provable | None:
-    """Add what there is to say; a fault that ends it comes after what was found before."""
-    settings = spec.settings(instances)
-    check_item_names(instances.item_names or ())
-    own += examine_columns(instances, settings)
-    if instances.outcome is not None:
-        check_training(settings, instances)
-    if (words := few_choices(settings.problem, instances)) is not None:
-        what, _, remedy = words.partition(". ")
-        own.append(warning("choices", what, remedy))
-    decided, faults = RuleDecisions.of(settings, instances)
-    own += [*faults, *examine_decisions(decided, len(spec.rules))]
-    provable, more = examine_proof(decided, spec.epsilon)
-    own += more
-    return provable
+def _examine(spec: Spec, instances: Instances) -> tuple[Provable | None, list[Finding]]:
+    own: list[Finding] = []
+    provable = None
+    try:
+        settings = spec.settings(instances)
+        check_item_names(instances.item_names or ())
+        own += examine_columns(instances, settings)
+        if instances.outcome is not None:
+            check_training(settings, instances)
+        if (words := few_choices(settings.problem, instances)) is not None:
+            what, _, remedy = words.partition(". ")
+            own.append(warning("choices", what, remedy))
+        decided, faults = RuleDecisions.of(settings, instances)
+        own += [*faults, *examine_decisions(decided, len(spec.rules))]
+        provable, more = examine_proof(decided, spec.epsilon)
+        own += more
+    except (DataError, ArgumentError) as error:
+        own.append(_error("fit", error))
+    return provable, own
 
 
 def _open(spec: Spec, read: TableFile) -> tuple[Instances | None, Any, list[Finding]]:
