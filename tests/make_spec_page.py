@@ -58,7 +58,8 @@ MEANING = {
         "start": "what the loop starts from; not given: cross fit, or the start column",
         "max_rounds": "stop after this many rounds",
         "random_state": "seed; not given: 0",
-        "rivals": "what to compete with besides the rules; not given: both; `[]` for none",
+        "rivals": "what the fit must not fall below, besides the rules; not given: both; "
+        "`[]` for none. Certificates compare with both anyway",
         "segments": "columns inside whose values it must hold as well; a list of columns crosses "
         "them: [segments](segments.md)",
         "min_share": "smallest share of all weight that a segment may have; smaller ones are "

@@ -78,7 +78,8 @@ class DecisionCalibrator(Shown, BaseEstimator):  # type: ignore[misc] # it has n
     rivals : sequence of "plain" and "isotonic"; default both
         The optimiser on the predictions, and on their isotonic regression, are tests as the rules
         are: the result is at least as good as they are, too. On training data the regression is
-        cross-fitted; on new data it is ``isotonic_``. ``()`` for Algorithm 1 to the letter.
+        cross-fitted; on new data it is ``isotonic_``. ``()`` for Algorithm 1 to the letter;
+        certificates compare with both anyway.
     value : Value, optional
         What certificates and reports call the value: ``Value("purchases", "euro")``.
     segments : sequence of columns and of tuples of columns, or Segments, optional

@@ -12,9 +12,7 @@ from outrule.data.instances import Instances
 from outrule.data.origin import TableOrigin
 from outrule.errors import check_number, refuse_argument
 from outrule.model.model import Model
-from outrule.problems.contract import Layout, Problem
-from outrule.problems.matchings import Assignment, GreedyMatching, Matching
-from outrule.problems.matroids import TopK
+from outrule.problems.contract import Layout
 from outrule.rules.decisions import decide_all, expand
 from outrule.types import Booleans, Floats, Integers
 
@@ -46,10 +44,11 @@ def explore(
     best = instances.mark(model.problem.pick_on_threads(calibrated, layout))
     draws = _draws(instances, random_state)
     random = draws[:, 0] < share * 2.0**53
-    odds = _uniform_odds(model.problem, instances, layout) if over == "uniform" else None
-    if odds is None:
+    alike = model.problem.uniform_odds(instances, layout) if over == "uniform" else None
+    if alike is None:
         drawn, odds = _mixture(model, instances, layout, draws[:, 1], best, over)
     else:
+        odds = alike[instances.instance]
         weights = _random_weights(instances, draws, random)
         drawn = instances.mark(model.problem.pick_on_threads(weights, layout))
     chosen = np.where(random[instances.instance], drawn, best)
@@ -83,37 +82,6 @@ def _random_weights(instances: Instances, draws: Integers, which: Booleans) -> F
         generator = np.random.default_rng(draws[i])
         weights[starts[i] : starts[i + 1]] = 1.0 - generator.random(starts[i + 1] - starts[i])
     return weights
-
-
-def _uniform_odds(problem: Problem, instances: Instances, layout: Layout) -> Floats | None:
-    """The probability of every item in a uniformly drawn largest decision; None if not known."""
-    sizes = np.diff(instances.offsets)
-    if problem.exactly_one:
-        odds = 1 / sizes
-    elif type(problem) is TopK:
-        odds = np.minimum(problem.k, sizes) / sizes
-    elif isinstance(problem, Assignment):
-        rows, columns = layout.per_instance["n_rows"], layout.per_instance["n_columns"]
-        if (sizes != rows * columns).any() or _repeats(instances, layout, "row", "column"):
-            return None
-        odds = 1 / np.maximum(rows, columns)
-    elif isinstance(problem, Matching) and not isinstance(problem, GreedyMatching):
-        nodes = layout.per_instance["n_nodes"]
-        if (sizes != nodes * (nodes - 1) // 2).any() or _repeats(instances, layout, "u", "v"):
-            return None
-        odds = 1 / np.where(nodes % 2, nodes, nodes - 1)
-    else:
-        return None
-    return np.asarray(odds[instances.instance], dtype=np.float64)
-
-
-def _repeats(instances: Instances, layout: Layout, one: str, other: str) -> bool:
-    """Whether an instance offers the same pair twice; then others are missing."""
-    pair = np.stack((layout.column(one), layout.column(other))).astype(np.int64)
-    if one == "u":  # an edge has no direction
-        pair = np.sort(pair, axis=0)
-    keys = np.stack((instances.instance, *pair))
-    return bool(np.unique(keys, axis=1).shape[1] < keys.shape[1])
 
 
 def _mixture(

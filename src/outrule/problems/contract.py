@@ -192,6 +192,13 @@ class Problem(ABC):
         picks = self.pick(marks.astype(np.float64), layout)
         return np.asarray((picks >= 0).sum(axis=1) == count_marks(marks, layout.offsets))
 
+    def uniform_odds(self, instances: Instances, layout: Layout) -> NDArray[Any] | None:
+        """The probability of each item of an instance in the optimum of random weights, shape (n,).
+
+        Weights are independent and alike. None if the probabilities are not known, or not equal.
+        """
+        return None
+
     def solve(self, weights: ArrayLike | Instances, available: ArrayLike | None = None) -> Any:
         """The optimiser, in batch.
 

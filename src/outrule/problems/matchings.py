@@ -164,6 +164,21 @@ class Matching(Graph):
             u, v = layout.shared["u"], layout.shared["v"]
             kernels.matching.match_dense(rows, scales, u, v, int(nodes[0]), picks)
 
+    def uniform_odds(self, instances: Instances, layout: Layout) -> NDArray[Any] | None:
+        nodes, ends = layout.per_instance["n_nodes"], [layout.column("u"), layout.column("v")]
+        # An edge has no direction.
+        if not _all_pairs(np.sort(ends, axis=0), instances, nodes * (nodes - 1) // 2):
+            return None
+        return np.asarray(1 / np.where(nodes % 2, nodes, nodes - 1))
+
+
+def _all_pairs(pairs: Any, instances: Instances, sizes: Integers) -> bool:
+    """Whether every instance offers so many items, and no pair twice: then it offers all."""
+    if (np.diff(instances.offsets) != sizes).any():
+        return False
+    keys = np.stack((instances.instance, *pairs))
+    return bool(np.unique(keys, axis=1).shape[1] == keys.shape[1])
+
 
 def _bound_matchings(layout: Layout) -> Integers:
     """Sizes that no matching of an instance exceeds.
@@ -199,6 +214,9 @@ class GreedyMatching(Matching):
         graph = layout.column("u"), layout.column("v"), layout.per_instance["n_nodes"]
         weights = layout.scaled(weights, scale)
         kernels.greedy.greedy_matching_ragged(weights, layout.offsets, *graph, picks)
+
+    def uniform_odds(self, instances: Instances, layout: Layout) -> NDArray[Any] | None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -260,3 +278,10 @@ class Assignment(Problem):
         else:
             shape = int(self.rows), int(self.columns)
             kernels.assignment.assign_dense(*layout.rows(weights, scale), *shape, picks)
+
+    def uniform_odds(self, instances: Instances, layout: Layout) -> NDArray[Any] | None:
+        rows, columns = layout.per_instance["n_rows"], layout.per_instance["n_columns"]
+        pairs = layout.column("row"), layout.column("column")
+        if not _all_pairs(pairs, instances, rows * columns):
+            return None
+        return np.asarray(1 / np.maximum(rows, columns))

@@ -47,6 +47,10 @@ class TopK(Problem):
         else:
             kernels.greedy.top_dense(*layout.rows(weights, scale), layout.k, picks)
 
+    def uniform_odds(self, instances: Instances, layout: Layout) -> NDArray[Any] | None:
+        sizes = np.diff(layout.offsets)
+        return np.asarray(np.minimum(self.k, sizes) / sizes)
+
 
 @dataclass(frozen=True)
 class PartitionMatroid(Problem):

@@ -51,6 +51,9 @@ class BestAction(Problem):
     def feasible(self, marks: Booleans, layout: Layout) -> Booleans:
         return np.asarray(count_marks(marks, layout.offsets) == 1)
 
+    def uniform_odds(self, instances: Instances, layout: Layout) -> NDArray[Any] | None:
+        return np.asarray(1 / np.diff(layout.offsets))
+
 
 @dataclass(frozen=True)
 class Classification(BestAction):
