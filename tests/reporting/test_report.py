@@ -22,6 +22,7 @@ from outrule import ArgumentError, BestAction, DataError, Fixed, Instances
 from outrule.proof.advice import RIVALS
 from outrule.reporting import SECTIONS as ALL, report
 from outrule.reporting.charts import Scale, chart
+from outrule.reporting.held_out import name_of_test
 from outrule.reporting.markup import figures
 from outrule.reporting.summary import summarise
 from outrule.reporting.training import ROUNDS, thinned
@@ -335,6 +336,31 @@ def test_a_patch_of_unknown_worth_is_a_dash(summary):
     assert tests
     html = report(summary | {"ledger": summary["ledger"] | {"tests": tests, "fall": 0.0}})
     assert "<td>—</td>" in html
+
+
+def test_a_rival_and_the_optimiser_have_one_name_in_all_tables(summary):
+    kinds = {"plain": "rule", "isotonic in city = Rome": "rule", "optimiser in a": "optimiser"}
+    patched, flagged = summary["ledger"]["tests"][0], summary["rounds"][0]
+    tests = [patched | {"test": test, "kind": kind} for test, kind in kinds.items()]
+    changed = summary | {
+        "ledger": summary["ledger"] | {"tests": tests},
+        "rounds": [flagged | {"test": test} for test in kinds],
+    }
+    html = report(changed)
+    names = [row["label"] for row in summary["rivals"]]
+    names = [names[0], f"{names[1]} in city = Rome", "the optimiser itself in a"]
+    for table in ("rounds", "ledger"):
+        part = html.split(f'id="{table}-table"')[1].split("</table>")[0]
+        for test, name in zip(kinds, names, strict=True):
+            assert f">{name}<" in part
+            assert f">{test}<" not in part
+    assert f"fell most on “{names[0]}”" in html
+
+
+@pytest.mark.parametrize("rule", ["plain", "isotonic in winter", "optimiser in winter"])
+def test_a_rule_that_is_named_like_a_rival_keeps_its_name(rule):
+    for test in (rule, f"{rule} in city = Rome"):
+        assert name_of_test(test, ["other", rule]) == test
 
 
 def test_what_is_no_summary_is_refused():

@@ -57,6 +57,9 @@ def test_the_page_shows_every_segment_and_the_heat_map(summary):
     assert "\u202e" not in page.split("<script")[0]
     assert report(json.loads(json.dumps(summary))) == page
     assert "all rivals in 5 segments, worst city" in page
+    assert '<th scope="row">plain optimiser, original predictions</th>' in page
+    for short in summary["segments"]["rivals"][-2:]:
+        assert f">{short}<" not in page
 
 
 def test_a_segment_that_fails_is_marked_and_without_segments_there_is_no_section(calibrator):

@@ -1,15 +1,18 @@
 """The sections about held-out data: values, rules, violations, predicted vs realised."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from outrule.calibration import rivals
 from outrule.model.value import Value
 from outrule.proof.advice import RIVALS
+from outrule.proof.answer import LABELS
 from outrule.reporting.charts import PER_CENT, Scale, chart, level, path
 from outrule.reporting.markup import Facts, figures, legend, section, text, value_title
 from outrule.reporting.tables import FOLDED, Column, picture, table
+from outrule.rules.rules import OWN_TEST
 from outrule.words import Figures
 
-OPTIMISER = "the optimiser itself"
+TESTS = {OWN_TEST: "the optimiser itself", **{name: LABELS[name] for name in rivals.RIVALS}}
 
 
 def _confidence(summary: Facts) -> str:
@@ -189,7 +192,7 @@ def violations(summary: Facts) -> str:
         return scale.interval(row["before"], y=32) + scale.interval(row["after"], y=68)
 
     columns = [
-        Column("Chosen by", lambda row: name_of_test(row) + names.get(row["test"], ""), "text"),
+        Column("Chosen by", lambda row: cell_of_test(row, names), "text"),
         picture(scale, draw, _differences(summary), zero=0.0, **guides),
         Column("Before", lambda row: write.signed(row["before"]["mean"]), "size", "descending"),
         Column("Interval before", lambda row: write.interval(row["before"], "+")),
@@ -211,11 +214,19 @@ def violations(summary: Facts) -> str:
     )
 
 
-def name_of_test(row: Facts) -> str:
-    """The name of a rule, or what the optimiser is called."""
-    if row["kind"] != "optimiser":
-        return text(row["test"])
-    return f"<em>{OPTIMISER}</em>{text(row['test'].removeprefix('optimiser'))}"
+def name_of_test(test: str, rules: Collection[str]) -> str:
+    """A rule's name, or what a rival or the optimiser is called; also inside a segment."""
+    name, inside, segment = test.partition(" in ")
+    if name not in TESTS or any(f"{test} in ".startswith(f"{rule} in ") for rule in rules):
+        return test
+    return f"{TESTS[name]}{inside}{segment}"
+
+
+def cell_of_test(row: Facts, rules: Mapping[str, str]) -> str:
+    """The name of a test, and what it multiplies; ``rules`` has that of every rule."""
+    name = text(name_of_test(row["test"], rules))
+    name = f"<em>{name}</em>" if row["kind"] == "optimiser" else name
+    return name + rules.get(row["test"], "")
 
 
 def _largest(rows: Sequence[Facts], tolerance: float | None, write: Figures) -> str:

@@ -8,6 +8,7 @@ from outrule.proof.advice import RIVALS
 from outrule.proof.answer import Answer
 from outrule.proof.statement import Certificate
 from outrule.reporting.charts import Scale
+from outrule.reporting.held_out import name_of_test
 from outrule.reporting.markup import Facts, figures, legend, section, text
 from outrule.reporting.tables import Column, picture, table
 from outrule.words import begun, count, plural
@@ -41,6 +42,8 @@ def segments(summary: Facts) -> str:
     """The forest of the segments, and the heat map of rivals by segments."""
     found, write, margin = summary["segments"], figures(summary), summary["verdict"]["margin"]
     rows, unit = found["rows"], summary["verdict"]["unit"]
+    rules = [row["name"] for row in summary["rules"]]
+    best = {row["best_rival"]: name_of_test(row["best_rival"], rules) for row in rows}
     ends = [end for row in rows for end in (row["gap"], row["gap_lower"])]
     scale = Scale.over([0.0, -margin, *ends])
 
@@ -55,7 +58,7 @@ def segments(summary: Facts) -> str:
         picture(scale, draw, "difference to its best rival", zero=0.0, margin=-margin),
         Column("Difference", lambda row: write.signed(row["gap"])),
         Column("At least", lambda row: write.down(row["gap_lower"], "+"), order="ascending"),
-        Column("Best rival there", lambda row: text(row["best_rival"]), "text"),
+        Column("Best rival there", lambda row: text(best[row["best_rival"]]), "text"),
         Column(text(begun(plural(unit))), lambda row: f"{row['n_observations']:,}"),
         Column("More needed", lambda row: "-" if row["more"] is None else f"{row['more']:,}"),
         Column("Verdict", lambda row: text(row["verdict"]), "word"),
@@ -72,7 +75,7 @@ def segments(summary: Facts) -> str:
         _lead(rows),
         legend(signs),
         table("segments", "Every segment, the smallest lower bound first", columns, rows),
-        _heat(found, write, margin),
+        _heat(found, [name_of_test(name, rules) for name in found["rivals"]], write, margin),
         note=f"Segments: {found['note']} A line reaches from the lower bound to the difference.",
     )
 
@@ -86,12 +89,12 @@ def _lead(rows: list[Facts]) -> str:
     return f"{words}."
 
 
-def _heat(found: Facts, write: Any, margin: float) -> str:
+def _heat(found: Facts, names: list[str], write: Any, margin: float) -> str:
     """A table of rivals by segments, the stronger coloured the better the rival.
 
     What is far inside the margin is hardly coloured.
     """
-    rows, names = found["rows"], found["rivals"]
+    rows = found["rows"]
     worst = [min(row["differences"][i] for row in rows) for i in range(len(names))]
     shown = sorted(range(len(names)), key=worst.__getitem__)[:MOST_RIVALS]
     deepest = max(-min(worst), margin, 1e-300)

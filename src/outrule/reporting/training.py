@@ -1,9 +1,9 @@
 """The sections about training: the rounds of the loop, and what the patches of each test did."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from outrule.reporting.charts import MINUS, PER_CENT, Scale, chart, level, path
-from outrule.reporting.held_out import OPTIMISER, multiplied, name_of_test
+from outrule.reporting.held_out import cell_of_test, multiplied, name_of_test
 from outrule.reporting.markup import Facts, Html, error_figures, figures, section, text
 from outrule.reporting.tables import Column, picture, table
 from outrule.words import Figures, count
@@ -32,11 +32,14 @@ def rounds(summary: Facts) -> str:
     )
     if len(rows) < 2:
         return section("rounds", "Round by round", lead)
+    rules = [row["name"] for row in summary["rules"]]
+
+    def flagged(row: Facts) -> str:
+        return NOTHING if row["test"] is None else text(name_of_test(row["test"], rules))
+
     columns = [
         Column("Round", lambda row: f"{row['round']:,}", order="ascending"),
-        Column(
-            "Flagged", lambda row: text(NOTHING if row["test"] is None else row["test"]), "text"
-        ),
+        Column("Flagged", flagged, "text"),
         Column("Violation", lambda row: write.signed(row["violation"]), "size"),
         Column("Step", lambda row: write.signed(row["step"]), "size"),
         Column("Squared error", lambda row: errors.plain(row["squared_error"])),
@@ -106,7 +109,7 @@ def ledger(summary: Facts) -> str:
         return f"{errors.plain(row['fall'])} <small>{share.replace('-', MINUS)}</small>"
 
     columns = [
-        Column("Test", lambda row: name_of_test(row) + names.get(row["test"], ""), "text"),
+        Column("Test", lambda row: cell_of_test(row, names), "text"),
         picture(scale, lambda row: scale.bar(row["fall"] or 0.0), "reduction of squared error"),
         Column("Reduction", fall, order="descending"),
         Column("Patches", lambda row: f"{row['n_patches']:,}"),
@@ -116,20 +119,20 @@ def ledger(summary: Facts) -> str:
     return section(
         "ledger",
         title,
-        _most(found, errors),
+        _most(found, names, errors),
         table("ledger", "Patches of every test", columns, rows, "tests"),
         note=f"{found['note']} The sum of steps is how far the predictions that a test marks were "
         "moved; the total length adds up the steps without their signs.",
     )
 
 
-def _most(found: Facts, errors: Figures) -> str:
+def _most(found: Facts, rules: Collection[str], errors: Figures) -> str:
     top = found["tests"][0]
     words = (
         f"{count(found['n_patches'], 'patch')} for {len(found['tests']):,} of "
         f"{count(found['n_tests'], 'test')}."
     )
     if top["fall"]:
-        name = OPTIMISER if top["kind"] == "optimiser" else f"“{top['test']}”"
-        words += f" The squared error fell most on {name}: by {errors.plain(top['fall'])}."
+        name = name_of_test(top["test"], rules)
+        words += f" The squared error fell most on “{name}”: by {errors.plain(top['fall'])}."
     return words
