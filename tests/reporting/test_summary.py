@@ -258,13 +258,13 @@ def test_the_card_of_a_table_with_clusters():
 
 def test_the_card_of_the_model(summary, calibrator, training):
     card = summary["model"]
-    assert card["problem"] == "BestAction()"
+    assert card["problem"] == "best action"
     assert card["n_rules"] == len(RULES)
     assert card["kinds_of_rules"] == {"Multiplier": 12, "Fixed": 1, "Reweight": 1}
     assert card["tolerance"] == calibrator.tolerance_ == card["threshold"]
     assert card["status"] == calibrator.status_.value == "converged"
-    assert card["check"] == "Reuse(alert=1.0, validation=None, patience=20)"
-    assert card["step"] == "LineSearch()"
+    assert card["check"] == "reuse"
+    assert card["step"] == "line search"
     assert card["start"] == "the predictions"
     assert (card["n_rounds"], card["n_patches"]) == (
         len(calibrator.history_),
@@ -273,6 +273,27 @@ def test_the_card_of_the_model(summary, calibrator, training):
     assert card["training_fingerprints"] == [training.fingerprint]
     assert card["library"] == outrule.__version__
     assert card["best_rule"] == RULES[calibrator.best_rule_].name
+
+
+def test_the_card_has_the_words_of_a_spec_and_what_is_not_the_default(training, held_out):
+    problem, check = outrule.Assignment(2, 2), FreshBatches(500, alert=0.5)
+    other = {"check": check, "step": outrule.FixedStep(), "random_state": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        calibrator = algorithm_one(problem, [Fixed(2), Fixed(1)], 0.5, **other).fit(training)
+    summary = summarise(calibrator, held_out)
+    card = summary["model"]
+    assert card["problem"] == "assignment, rows = 2, columns = 2"
+    assert (card["check"], card["step"]) == ("fresh batches, size = 500, alert = 0.5", "fixed step")
+    page = outrule.report(summary)
+    for term, words in {
+        "Problem": "assignment, rows = 2, columns = 2; at most 2 items",
+        "Rules": "2 fixed items",
+        "Check": card["check"],
+        "Seed": "0",
+    }.items():
+        assert f"<dt>{term}</dt><dd>{words}</dd>" in page
+    assert '<td class="word">fixed item</td>' in page
 
 
 def test_the_card_names_the_start(training, held_out):

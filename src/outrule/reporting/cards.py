@@ -7,6 +7,12 @@ from outrule.reporting.markup import Facts, Html, code, figures, section, terms,
 from outrule.reporting.tables import Column, table
 from outrule.words import Figures, count
 
+KINDS = {  # of rules, by the names of their classes
+    "Multiplier": "multiplier",
+    "Reweight": "reweighting",
+    "Choose": "choice",
+    "Fixed": "fixed item",
+}
 READING = {
     "Value": "The sum of the outcomes of the items a decision takes, as a mean per instance. More "
     "is better. With weights, means are weighted, and a total is the mean times the number of "
@@ -48,7 +54,7 @@ def cards(summary: Facts) -> str:
     write = figures(summary)
     columns = [
         Column("Rule", lambda row: text(row["name"]), "text"),
-        Column("Kind", lambda row: text(row["kind"]), "word"),
+        Column("Kind", lambda row: text(KINDS.get(row["kind"], row["kind"])), "word"),
         Column("Definition", lambda row: code(row["text"]), "text"),
         Column("Value in training", lambda row: write.plain(row["value_in_training"])),
         Column("Held out", lambda row: write.plain(row["value"])),
@@ -88,23 +94,25 @@ def _data(data: Facts) -> dict[str, Any]:
 
 
 def _model(model: Facts, write: Figures) -> dict[str, Any]:
-    kinds = ", ".join(f"{number:,} {kind}" for kind, number in model["kinds_of_rules"].items())
+    kinds = ", ".join(
+        count(n, KINDS.get(kind, kind)) for kind, n in model["kinds_of_rules"].items()
+    )
     most = "" if model["max_rounds"] is None else f" of at most {model['max_rounds']:,}"
     ratio = "" if model["ratio"] == 1 else f", {model['ratio']:g} of the optimum guaranteed"
-    size = f", {count(model['k'], 'item')} at most{ratio}"
+    size = f"at most {count(model['k'], 'item')}{ratio}"
     return {
-        "Problem": Html(code(model["problem"]) + size),
+        "Problem": f"{model['problem']}; {size}",
         "Rules": f"{model['n_rules']:,}: {kinds}" if len(model["kinds_of_rules"]) > 1 else kinds,
         "Epsilon": f"{model['epsilon']:g}",
         "Tolerance": f"{write.plain(model['tolerance'])}, flagged above "
         f"{write.plain(model['threshold'])}",
-        "Check": Html(f"{code(model['check'])} {text(model['heuristic'] or '')}".rstrip()),
-        "Step": code(model["step"]),
+        "Check": ". ".join(filter(None, [model["check"], model["heuristic"]])),
+        "Step": model["step"],
         "Start": model["start"],
         "Status": f"{model['status']}: {model['status_sentence']}",
         "Training": model["reached"],
         "Rounds": f"{model['n_rounds']:,}{most}, {count(model['n_patches'], 'patch')}",
-        "Seed": "none" if model["random_state"] is None else model["random_state"],
+        "Seed": model["random_state"] or 0,
         "Library": f"outrule {model['library']}",
         "Fingerprint": code(model["fingerprint"]),
         "Training data": Html("<br>".join(map(code, model["training_fingerprints"])) or "—"),
