@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from outrule.words import Figures, as_html, begun, count, listed, round_up
+from outrule.words import Figures, as_html, begun, count, figure, listed, round_up
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,18 @@ def test_words_are_listed():
 )
 def test_two_digits_are_never_too_few(number, up):
     assert round_up(number) == up
+
+
+def test_more_digits_are_rounded_up_too():
+    assert [round_up(number, 4) for number in (12.0, 6458.02, 123_456.0)] == [12, 6459, 123_500]
+
+
+@pytest.mark.parametrize(
+    ("number", "digits", "words"),
+    [(15_000, 4, "15,000"), (1_234, 2, "1,200"), (-0.0156, 4, "-0.0156"), (0.05, 4, "0.05")],
+)
+def test_large_figures_have_no_exponent(number, digits, words):
+    assert figure(number, digits) == words
 
 
 @pytest.mark.parametrize(

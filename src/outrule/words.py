@@ -28,16 +28,25 @@ def listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def round_up(number: float) -> float:
-    """To two significant digits, and not below zero; an infinite one stays.
+def round_up(number: float, digits: int = 2) -> float:
+    """To so many significant digits, and not below zero; an infinite one stays.
 
     >>> round_up(0.00351)
     0.0036
     """
     if not 0 < number < math.inf:
         return max(number, 0.0)
-    unit = 10.0 ** (math.floor(math.log10(number)) - 1)
-    return float(f"{math.ceil(number / unit - 1e-9) * unit:.2g}")
+    unit = 10.0 ** (math.floor(math.log10(number)) + 1 - digits)
+    return float(f"{math.ceil(number / unit - 1e-9) * unit:.{digits}g}")
+
+
+def figure(number: float, digits: int = 4) -> str:
+    """So many significant digits, and large numbers not as 1.5e+04.
+
+    >>> figure(15_000), figure(0.015625)
+    ('15,000', '0.01562')
+    """
+    return f"{float(f'{number:.{digits}g}'):,.15g}"
 
 
 def percent(share: float) -> str:

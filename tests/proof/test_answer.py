@@ -316,6 +316,18 @@ def test_undeclared_sizes_make_every_bound_conditional(certificate):
     assert Answer(found).worth[0].more.endswith(condition)
 
 
+def test_a_heavy_weight_has_few_digits_and_can_be_declared_as_it_is_printed(certificate):
+    found = changed(certificate, "inconclusive", if_declared="pass", heaviest=6458.0249)
+    assert "The largest seen is 6459; if" in found.next_step
+    assert all(line.words.endswith("weigh more than 6459") for line in Answer(found).against)
+    assert "6458" not in str(found)
+
+
+def test_a_large_margin_has_no_exponent(certificate):
+    found = changed(certificate, "pass", margin=15_000.0, value=EUROS)
+    assert "minus at most 15,000 euro per instance" in found.sentence
+
+
 def test_longer_names_of_rules_are_used_where_they_are_known(certificate):
     found = changed(certificate, "fail", -0.2, -0.3, -0.1)
     names = {"second": "second: item 1 x2", found.closest_rule: "closest: all x1"}

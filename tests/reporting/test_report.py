@@ -21,7 +21,7 @@ from letter import algorithm_one
 from outrule import ArgumentError, BestAction, DataError, Fixed, Instances
 from outrule.proof.advice import RIVALS
 from outrule.reporting import SECTIONS as ALL, report
-from outrule.reporting.charts import Scale, chart
+from outrule.reporting.charts import MINUS, Scale, chart
 from outrule.reporting.held_out import name_of_test
 from outrule.reporting.markup import figures
 from outrule.reporting.summary import summarise
@@ -336,6 +336,42 @@ def test_a_patch_of_unknown_worth_is_a_dash(summary):
     assert tests
     html = report(summary | {"ledger": summary["ledger"] | {"tests": tests, "fall": 0.0}})
     assert "<td>—</td>" in html
+
+
+def test_the_figures_of_patches_have_digits_that_say_something(summary):
+    row = summary["ledger"]["tests"][0]
+    tests = [row | {"test": str(fall), "fall": fall} for fall in (0.00346, 0.000031, -0.000012)]
+    html = report(summary | {"ledger": summary["ledger"] | {"tests": tests, "fall": 0.00349}})
+    for number, share in (
+        ("0.00346", "99"),
+        ("0.00003", "0.89"),
+        (f"{MINUS}0.00001", f"{MINUS}0.34"),
+    ):
+        assert f"<td>{number} <small>{share}\N{NO-BREAK SPACE}%</small></td>" in html
+    assert "fell most on “0.00346”: by 0.00346." in html
+
+
+def test_margin_and_tolerance_are_written_as_they_were_given(summary):
+    margin, tolerance = 0.01562, 0.00781
+    changed = summary | {
+        "decimals": 3,
+        "verdict": summary["verdict"] | {"margin": margin},
+        "model": summary["model"] | {"tolerance": tolerance, "threshold": tolerance},
+    }
+    html = report(changed)
+    assert f"margin, {MINUS}0.01562</li>" in html
+    assert "tolerance, ±0.00781</li>" in html
+    assert "<dt>Tolerance</dt><dd>0.00781</dd>" in html
+    early = changed["model"] | {"threshold": 0.75 * tolerance}
+    words = "<dt>Tolerance</dt><dd>0.00781, flagged above 0.005857</dd>"
+    assert words in report(changed | {"model": early})
+
+
+def test_the_gain_has_the_same_percentage_as_the_first_screen(summary):
+    tiles = [row for row in summary["answer"]["worth"] if row["figure"].endswith(" %")]
+    changed = summary["answer"] | {"worth": [tiles[0] | {"figure": f"{MINUS}0.25 %"}]}
+    html = report(summary | {"answer": changed})
+    assert "per instance (0.25\N{NO-BREAK SPACE}%) compared with" in html
 
 
 def test_a_rival_and_the_optimiser_have_one_name_in_all_tables(summary):

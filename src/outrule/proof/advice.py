@@ -97,7 +97,7 @@ class Advice:
         if found.if_declared is not None:
             return (
                 f"Next: set max_weight (--max-weight) to the largest possible {answer.size}, and "
-                f"certify again. The largest seen is {found.heaviest:g}; if that is the largest "
+                f"certify again. The largest seen is {answer.heaviest}; if that is the largest "
                 f"possible, the verdict is {found.if_declared}.{self._alike}"
             )
         if answer.no_support:

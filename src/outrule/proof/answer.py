@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from outrule.proof.advice import OURS, RIVALS, Advice, about
-from outrule.words import Figures, begun, count, listed, percent, plural
+from outrule.words import Figures, begun, count, figure, listed, percent, plural, round_up
 
 if TYPE_CHECKING:
     from outrule.proof.statement import Certificate, RivalResult, SegmentResult
@@ -133,9 +133,9 @@ class Answer:
         items = ""
         if found.items:
             items = f" (most often {listed([repr(item) for item in found.items])})"
-        one = "item" if found.share == 1 else "items"
+        shown = f"{figure(found.share, 2)} {'item' if found.share == 1 else 'items'}"
         return (
-            f"the log could never show {found.share:.2g} {one} per {self.instance}{items} by which "
+            f"the log could never show {shown} per {self.instance}{items} by which "
             f"our decisions and those of {self.name(found.rival)} differ, and their worst outcomes "
             f"would cost {self.amount(found.worst, 2)}"
         )
@@ -270,7 +270,7 @@ class Answer:
         if verdict == "pass":
             return words if min(lower, mean) >= 0 else f"{words}, which is within the margin"
         if found.if_declared is not None:
-            return f"{words}, if no {found.unit} can weigh more than {found.heaviest:g}"
+            return f"{words}, if no {found.unit} can weigh more than {self.heaviest}"
         return f"{words}: too little data"
 
     @property
@@ -284,7 +284,7 @@ class Answer:
                 words = "above zero by the one-sided bound, but not by the two-sided"
             interval = f"{words} {interval}"
         if found.if_declared is not None:
-            interval += f", if no {found.unit} can weigh more than {found.heaviest:g}"
+            interval += f", if no {found.unit} can weigh more than {self.heaviest}"
         noun, one = f"{found.value.noun} ".lstrip(), self.instance
         over = f"{noun}over the {count(found.n_instances, f'held-out {one}')}"
         lines = [
@@ -342,7 +342,7 @@ class Answer:
         near = found.approximate["gap"]
         least = f"at least {write.down(min(found.gap_lower, found.gap), '+')}"
         if found.if_declared is not None:
-            least += f" if no {found.unit} can weigh more than {found.heaviest:g}"
+            least += f" if no {found.unit} can weigh more than {self.heaviest}"
         best, other = self.closest_rival
         closest, new = f"closest rival: {best}", ""
         if found.earlier:
@@ -370,11 +370,16 @@ class Answer:
 
     def amount(self, number: float, digits: int = 4) -> str:
         """So much per instance."""
-        value, figure = self.certificate.value, f"{number:.{digits}g}"
+        value, size = self.certificate.value, figure(number, digits)
         if not value.noun:
-            return figure
+            return size
         # Nouns are the user's, mostly plurals, and "1.0 points" is right where "1 points" is not.
-        return f"{value.amount('1.0' if figure == '1' else figure)} per {self.instance}"
+        return f"{value.amount('1.0' if size == '1' else size)} per {self.instance}"
+
+    @property
+    def heaviest(self) -> str:
+        """The largest weight seen, rounded up, so that it can be declared as it is printed."""
+        return f"{round_up(self.certificate.heaviest, 4):.15g}"
 
     def name(self, rule: str) -> str:
         """How a rule is shown; plain and isotonic as they are."""

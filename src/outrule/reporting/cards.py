@@ -5,7 +5,7 @@ from typing import Any
 from outrule.reporting.charts import MINUS
 from outrule.reporting.markup import Facts, Html, code, figures, section, terms, text
 from outrule.reporting.tables import Column, table
-from outrule.words import Figures, count
+from outrule.words import count, figure
 
 KINDS = {  # of rules, by the names of their classes
     "Multiplier": "multiplier",
@@ -65,7 +65,7 @@ def cards(summary: Facts) -> str:
         "",
         '<div class="pair">',
         f"<div>\n<h3>Held-out data</h3>\n{terms(_data(summary['data']), 'card')}\n</div>",
-        f"<div>\n<h3>Model</h3>\n{terms(_model(summary['model'], write), 'card')}\n</div>",
+        f"<div>\n<h3>Model</h3>\n{terms(_model(summary['model']), 'card')}\n</div>",
         "</div>\n<h3>Rules</h3>",
         table("rules", "The rules and what they do", columns, summary["rules"], "rules"),
     )
@@ -93,19 +93,20 @@ def _data(data: Facts) -> dict[str, Any]:
     }
 
 
-def _model(model: Facts, write: Figures) -> dict[str, Any]:
+def _model(model: Facts) -> dict[str, Any]:
     kinds = ", ".join(
         count(n, KINDS.get(kind, kind)) for kind, n in model["kinds_of_rules"].items()
     )
     most = "" if model["max_rounds"] is None else f" of at most {model['max_rounds']:,}"
     ratio = "" if model["ratio"] == 1 else f", {model['ratio']:g} of the optimum guaranteed"
     size = f"at most {count(model['k'], 'item')}{ratio}"
+    flagged = f", flagged above {figure(model['threshold'])}"
     return {
         "Problem": f"{model['problem']}; {size}",
         "Rules": f"{model['n_rules']:,}: {kinds}" if len(model["kinds_of_rules"]) > 1 else kinds,
-        "Epsilon": f"{model['epsilon']:g}",
-        "Tolerance": f"{write.plain(model['tolerance'])}, flagged above "
-        f"{write.plain(model['threshold'])}",
+        "Epsilon": figure(model["epsilon"]),
+        "Tolerance": figure(model["tolerance"])
+        + ("" if model["threshold"] == model["tolerance"] else flagged),
         "Check": ". ".join(filter(None, [model["check"], model["heuristic"]])),
         "Step": model["step"],
         "Start": model["start"],

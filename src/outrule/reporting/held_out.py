@@ -6,11 +6,11 @@ from outrule.calibration import rivals
 from outrule.model.value import Value
 from outrule.proof.advice import RIVALS
 from outrule.proof.answer import LABELS
-from outrule.reporting.charts import PER_CENT, Scale, chart, level, path
+from outrule.reporting.charts import MINUS, PER_CENT, Scale, chart, level, path
 from outrule.reporting.markup import Facts, figures, legend, section, text, value_title
 from outrule.reporting.tables import FOLDED, Column, picture, table
 from outrule.rules.rules import OWN_TEST
-from outrule.words import Figures
+from outrule.words import Figures, figure
 
 TESTS = {OWN_TEST: "the optimiser itself", **{name: LABELS[name] for name in rivals.RIVALS}}
 
@@ -54,7 +54,8 @@ def _gain(summary: Facts, means: Facts, write: Figures) -> str:
     """What calibration brought, and whether something simpler brings more."""
     gain, value = summary["verdict"]["improvement"], Value(**summary["verdict"]["value"])
     mean, clear = gain["mean"], gain["lower"] > 0 or gain["upper"] < 0
-    share = f" ({100 * abs(mean) / means['plain']:.1f}{PER_CENT})" if means["plain"] > 0 else ""
+    shares = [row["figure"] for row in summary["answer"]["worth"] if row["figure"].endswith(" %")]
+    share = "".join(f" ({one.lstrip('+' + MINUS)})" for one in shares).replace(" %", PER_CENT)
     words = (
         f"Calibration {'adds' if mean > 0 else 'costs'} {value.amount(write.plain(abs(mean)))} per "
         f"{summary['answer']['instance']}{share} compared with {RIVALS['plain']}"
@@ -111,7 +112,7 @@ def forest(summary: Facts) -> str:
         "dot": "at least as good, minus the margin",
         "hollow dot": "too little data to decide",
         "square": "the rival is better",
-        "dashed": f"margin, {write.signed(-margin)}",
+        "dashed": f"margin, {MINUS}{figure(margin)}",
     }
     return section(
         "forest",
@@ -201,7 +202,7 @@ def violations(summary: Facts) -> str:
     ]
     signs = {"hollow soft dot": "before", "ours dot": "after"}
     if tolerance is not None:
-        signs["dashed"] = f"tolerance, ±{write.plain(tolerance)}"
+        signs["dashed"] = f"tolerance, ±{figure(tolerance)}"
     return section(
         "violations",
         "Violations before and after",

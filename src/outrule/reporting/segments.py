@@ -7,11 +7,11 @@ from typing import Any
 from outrule.proof.advice import RIVALS
 from outrule.proof.answer import Answer
 from outrule.proof.statement import Certificate
-from outrule.reporting.charts import Scale
+from outrule.reporting.charts import MINUS, Scale
 from outrule.reporting.held_out import name_of_test
 from outrule.reporting.markup import Facts, figures, legend, section, text
 from outrule.reporting.tables import Column, picture, table
-from outrule.words import begun, count, plural
+from outrule.words import begun, count, figure, plural
 
 MOST_RIVALS = 30  # of the heat map: those that are nearest to being better somewhere
 
@@ -60,14 +60,14 @@ def segments(summary: Facts) -> str:
         Column("At least", lambda row: write.down(row["gap_lower"], "+"), order="ascending"),
         Column("Best rival there", lambda row: text(best[row["best_rival"]]), "text"),
         Column(text(begun(plural(unit))), lambda row: f"{row['n_observations']:,}"),
-        Column("More needed", lambda row: "-" if row["more"] is None else f"{row['more']:,}"),
+        Column("More needed", lambda row: "—" if row["more"] is None else f"{row['more']:,}"),
         Column("Verdict", lambda row: text(row["verdict"]), "word"),
     ]
     signs = {
         "dot": "at least as good as the segment's best rival, minus the margin",
         "hollow dot": "too little data to decide",
         "square": "a rival is better there",
-        "dashed": f"margin, {write.signed(-margin)}; grey is below it",
+        "dashed": f"margin, {MINUS}{figure(margin)}; grey is below it",
     }
     return section(
         "segments",

@@ -6,7 +6,7 @@ from outrule.reporting.charts import MINUS, PER_CENT, Scale, chart, level, path
 from outrule.reporting.held_out import cell_of_test, multiplied, name_of_test
 from outrule.reporting.markup import Facts, Html, error_figures, figures, section, text
 from outrule.reporting.tables import Column, picture, table
-from outrule.words import Figures, count
+from outrule.words import Figures, count, percent
 
 ROUNDS = 500  # most rounds that are drawn and listed
 NOTHING = Html("<i>nothing</i>")
@@ -98,15 +98,17 @@ def ledger(summary: Facts) -> str:
     if not rows:
         words = "No patch was kept: the calibrated predictions are those the loop started from."
         return section("ledger", title, words)
-    write, errors = figures(summary), error_figures(summary)
+    largest = max(abs(row["fall"] or 0.0) for row in rows)
+    write, falls = figures(summary), Figures.for_width(largest / 10, MINUS)
     names = {row["name"]: multiplied(row) for row in summary["rules"]}
     scale = Scale.from_zero(row["fall"] or 0.0 for row in rows)
 
     def fall(row: Facts) -> str:
         if row["fall"] is None:
             return "—"
-        share = f"{100 * row['fall'] / found['fall']:.0f}{PER_CENT}" if found["fall"] > 0 else ""
-        return f"{errors.plain(row['fall'])} <small>{share.replace('-', MINUS)}</small>"
+        share = percent(row["fall"] / found["fall"]) if found["fall"] > 0 else ""
+        share = share.replace(" %", PER_CENT).replace("-", MINUS)
+        return f"{falls.plain(row['fall'])} <small>{share}</small>"
 
     columns = [
         Column("Test", lambda row: cell_of_test(row, names), "text"),
@@ -119,14 +121,14 @@ def ledger(summary: Facts) -> str:
     return section(
         "ledger",
         title,
-        _most(found, names, errors),
+        _most(found, names, falls),
         table("ledger", "Patches of every test", columns, rows, "tests"),
         note=f"{found['note']} The sum of steps is how far the predictions that a test marks were "
         "moved; the total length adds up the steps without their signs.",
     )
 
 
-def _most(found: Facts, rules: Collection[str], errors: Figures) -> str:
+def _most(found: Facts, rules: Collection[str], falls: Figures) -> str:
     top = found["tests"][0]
     words = (
         f"{count(found['n_patches'], 'patch')} for {len(found['tests']):,} of "
@@ -134,5 +136,5 @@ def _most(found: Facts, rules: Collection[str], errors: Figures) -> str:
     )
     if top["fall"]:
         name = name_of_test(top["test"], rules)
-        words += f" The squared error fell most on “{name}”: by {errors.plain(top['fall'])}."
+        words += f" The squared error fell most on “{name}”: by {falls.plain(top['fall'])}."
     return words
