@@ -53,7 +53,7 @@ def test_a_pass_on_the_whole_hides_a_segment_that_fails(calibrator, held_out, ju
     assert rome.gap == rome.differences[0] == min(rome.differences)
     assert rome.gap_lower < rome.gap < -0.3  # the truth is -0.375
     assert str(judged).startswith("Deploy? No\nfail: with 95 % confidence, in the segment")
-    assert "'always 0' is better than the plain optimiser on the calibrated" in str(judged)
+    assert ", 'always 0' is better than the plain optimiser on the calibrated" in str(judged)
 
 
 @pytest.mark.parametrize(

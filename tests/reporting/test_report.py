@@ -374,6 +374,14 @@ def test_the_gain_has_the_same_percentage_as_the_first_screen(summary):
     assert "per instance (0.25\N{NO-BREAK SPACE}%) compared with" in html
 
 
+def test_the_page_says_what_its_bounds_and_differences_are(html):
+    assert ">Against every rival</h2>" in html
+    assert '<a href="#forest">Rivals</a>' in html
+    assert "A pass, and the sentence above, rest on the lower bound for that rival alone" in html
+    assert "the difference is predicted minus realised" in html
+    assert "Whether any was used in training is not checked" not in html
+
+
 def test_a_rival_and_the_optimiser_have_one_name_in_all_tables(summary):
     kinds = {"plain": "rule", "isotonic in city = Rome": "rule", "optimiser in a": "optimiser"}
     patched, flagged = summary["ledger"]["tests"][0], summary["rounds"][0]

@@ -47,6 +47,7 @@ def test_the_page_shows_status_gap_evidence_and_realised_value(watch):
     assert f'<h1 id="verdict-title">{watch.status.status.capitalize()}</h1>' in page
     assert watch.status.sentence.split(" has been")[0].split("“")[0] in page
     assert "alarm at 14,600" in page
+    assert "<b>60 batches</b> <span>up to batch 59</span>" in page
 
 
 def test_names_are_escaped_and_the_same_watch_gives_the_same_page(watch):

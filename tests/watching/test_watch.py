@@ -88,6 +88,9 @@ def test_a_rival_that_becomes_better_is_named_with_the_day_since_when(calibrator
     assert status.rival in ("first", "second")
     assert FIRST + timedelta(18) <= date.fromisoformat(status.since) <= FIRST + timedelta(22)
     assert f"been better by more than 0.05 since {status.since}" in str(status)
+    both = dataclasses.replace(rivals, better=("first", "second"))
+    both = dataclasses.replace(status, parts=(both, predicted))
+    assert "“first” and “second” have been better" in both.sentence
     assert f"(alarm in batch {FIRST + timedelta(first)})" in str(status)
     for day in range(28, 40):  # it recovers, and stays lost until it is acknowledged
         status = watch.update(*draw(0.05, day), batch=FIRST + timedelta(day))

@@ -178,7 +178,7 @@ class Advice:
         if words := [RIVALS[name] for name in failed if name in ("plain", "isotonic")]:
             parts.append(f"{listed(words)} {'is' if len(words) == 1 else 'are'} better")
         if "segments" in failed:
-            parts.append(f"in {self.answer.named('fail')} {self._better_inside} is better")
+            parts.append(f"in {self.answer.named('fail')}, {self._better_inside} is better")
         return ", and ".join(parts)
 
     @property

@@ -15,7 +15,7 @@ from outrule.reporting.summary import check_summary, of_certificate
 # part of the summary that they need.
 SECTIONS = {
     "values": ("Values", held_out.values, "values"),
-    "forest": ("Rules", held_out.forest, "rules"),
+    "forest": ("Rivals", held_out.forest, "rules"),
     "segments": ("Segments", segments.segments, "segments"),
     "realised": ("Predicted vs realised", held_out.realised, "promises"),
     "violations": ("Violations", held_out.violations, "violations"),

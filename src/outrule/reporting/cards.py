@@ -27,14 +27,13 @@ READING = {
     "that was asked for, or what the training data support.",
     "Gap": "The smallest difference to a rival, and the smallest of their lower bounds. The true "
     "gap is the difference to one rival, so the bound needs no correction for their number.",
-    "Difference to a rule": "Value of the calibrated optimiser minus that of the rule, on the same "
-    "instances. The interval is shared over all rivals: all lower bounds hold at once, and all "
-    "upper bounds. A pass rests on the lower bound for the rule alone; if all rules pass, that "
-    "holds for all of them together.",
+    "Difference to a rival": "Value of the calibrated optimiser minus that of the rival, on the "
+    "same instances. The interval is shared over all rivals: all lower bounds hold at once, and "
+    "all upper bounds. A pass rests on the lower bound for the rival alone; if all rivals pass, "
+    "that holds for all of them together.",
     "Intervals": "Bounds by betting, valid for any number of independent observations: instances, "
-    "or whole clusters where the data have them. Those labelled approximate, and those of the "
-    "violations, are the usual cluster-robust t intervals: narrower, and good for many "
-    "observations.",
+    "or whole clusters where the data have them. Those of the violations are approximate, the "
+    "usual cluster-robust t intervals: narrower, and good for many observations.",
     "Violation": "Outcome minus prediction, summed over what a rule (or the optimiser itself) "
     "chooses, as a mean per instance. Zero means unbiased. If no violation is larger than the "
     "tolerance, no rule can be worth more than the optimiser by more than the margin.",
@@ -44,8 +43,9 @@ READING = {
     "Best rule": "Picked by its value in training, as one would pick it in practice; on held-out "
     "data another rule may be better. The verdict compares with every rule.",
     "Oracle": "The optimiser on the outcomes themselves: a ceiling that no prediction reaches.",
-    "Limits": "The figures hold for data like these held-out instances. Whether any was used in "
-    "training is not checked, except that the exact training data are rejected.",
+    "Limits": "The figures hold for data like these held-out instances. Training instances "
+    "among them, found by their exact predictions and outcomes, are an error; a few are a note on "
+    "the first screen.",
 }
 
 

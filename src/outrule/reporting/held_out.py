@@ -116,14 +116,15 @@ def forest(summary: Facts) -> str:
     }
     return section(
         "forest",
-        "Against every rule and rival",
+        "Against every rival",
         _closest(rows, write),
         legend(signs),
         _overview(rows, scale, margin, _differences(summary)) if len(rows) > FOLDED else "",
         table("forest", "Difference to every rival", columns, rows, "rivals"),
         note="Value of the calibrated optimiser minus that of the rival, on the same instances. "
         f"All lower bounds hold simultaneously with {_confidence(summary)} confidence, and so do "
-        "all upper bounds.",
+        "all upper bounds. A pass, and the sentence above, rest on the lower bound for that rival "
+        "alone, which is closer to the difference.",
     )
 
 
@@ -268,8 +269,8 @@ def realised(summary: Facts) -> str:
         legend({"hollow dot": "predicted", "dot": "realised"}),
         table("realised", "Predicted and realised value", columns, rows),
         note="What the optimiser's own choices were predicted to be worth, and what they were "
-        "worth, per held-out instance. Choosing the largest predictions favours those that are too "
-        "large: the winner's curse.",
+        "worth, per held-out instance; the difference is predicted minus realised. Choosing the "
+        "largest predictions favours those that are too large: the winner's curse.",
     )
 
 

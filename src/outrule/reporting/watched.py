@@ -84,7 +84,7 @@ def _head(watch: Watch, status: WatchStatus, write: Figures) -> str:
         predicted = f"predicted {write.plain(status.predicted)}"
         tiles["Realised so far"] = tile(write.plain(status.realised), predicted)
     tiles["Evidence"] = tile(_short(status.evidence), f"alarm at {status.level:,.0f}")
-    last = "" if status.batch is None else f"to {status.batch}"
+    last = "" if status.batch is None else f"up to batch {status.batch}"
     tiles["Counted"] = tile(count(watch.state.n_batches, "batch"), last)
     word, shown = status.status, terms(tiles, "tiles")
     return first_screen(LOOKS[word], word.capitalize(), status.sentence, shown)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from outrule.watching.keys import Key
 from outrule.watching.state import Feedback, Watched, Word
-from outrule.words import count
+from outrule.words import count, listed
 
 ORDER = ("lost", "undecided", "kept")
 
@@ -118,7 +118,7 @@ def _say(part: WatchedClaim, margin: str) -> str:
         when = f"since {part.since} (alarm in batch {part.alarm})"
         if part.watched == "predicted":
             return f"Decisions have been {part.name}, by more than {margin}, {when}."
-        names = ", ".join(f"“{name}”" for name in part.better) or "Some rival"
+        names = listed([f"“{name}”" for name in part.better]) if part.better else "Some rival"
         verb = "have" if len(part.better) > 1 else "has"
         likely = "" if part.better else f", most likely “{part.name}”"
         return f"{names} {verb} been better by more than {margin} {when}{likely}."
