@@ -379,6 +379,18 @@ def test_copies_of_instances_are_not_counted_where_certify_would_refuse_them(cal
     assert Watch(calibrator).update(*twice).n == 400  # eight different instances exist
 
 
+def test_the_same_units_every_day_are_counted_though_outcomes_are_often_the_same():
+    generator = np.random.default_rng(0)
+    predictions = generator.random((500, 2))
+
+    def outcomes():
+        return (generator.random((500, 2)) < 0.1).astype(float)
+
+    fitted = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05)
+    fitted.fit(predictions, outcomes())
+    assert Watch(fitted).update(predictions, outcomes()).n == 500
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
