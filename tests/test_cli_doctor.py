@@ -371,6 +371,31 @@ def test_clusters_are_what_is_counted(tmp_path):
     assert any("but half of them cannot prove any." in row["what"] for row in found["findings"])
 
 
+def test_an_observation_with_most_of_the_weight_is_named(tmp_path):
+    spec = SPEC.replace("[data]", '[data]\nweight = "kg"')
+
+    def weighed(n, heavy):
+        weight = pl.when(pl.col("trip") == pl.col("trip").min() + 7).then(heavy).otherwise(1)
+        return trips(1, n).with_columns(kg=weight)
+
+    found = one(examined(tmp_path, weighed(600, 59_900), spec), "weights", "warning")
+    assert found["what"] == (
+        "one instance has at least 99 % of all weight, so that 600 instances tell as much as 1 "
+        "instance of equal weight"
+    )
+    assert found["where"] == "instance 10007"
+    assert found["remedy"].endswith("or else limit it, or let every instance count the same.")
+    assert "weights" not in topics(examined(tmp_path, weighed(600, 30), spec))
+    sizes = weighed(600, 1).with_columns(day=pl.col("trip").clip(pl.col("trip").max() - 299))
+    spec = SPEC.replace("[data]", '[data]\ncluster = "day"')
+    assert (
+        "one day has at least 50 %"
+        in one(examined(tmp_path, sizes, spec), "weights", "warning")["what"]
+    )
+    few = sizes.with_columns(day=pl.col("trip") % 5)
+    assert "weights" not in topics(examined(tmp_path, few, spec))
+
+
 def test_a_margin_as_wide_as_the_range_proves_nothing(tmp_path):
     frame = trips(1, 600).with_columns(day=pl.col("trip") % 3)
     found = examined(tmp_path, frame, SPEC.replace("[data]", '[data]\ncluster = "day"'))

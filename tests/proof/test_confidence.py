@@ -10,7 +10,15 @@ from scipy.stats import ttest_1samp
 
 from outrule import Instances
 from outrule.errors import DataError
-from outrule.proof.confidence import Observations, Range, observations_needed, shuffled, student
+from outrule.proof.confidence import (
+    Estimates,
+    Observations,
+    Range,
+    Sides,
+    observations_needed,
+    shuffled,
+    student,
+)
 
 UNIT = Range(0.0, 1.0)
 
@@ -123,6 +131,18 @@ def test_about_as_many_observations_as_needed_decide_on_which_side_the_mean_is(m
         decided.append(np.mean(sides))
     assert decided[0] < 0.4 < decided[1] < 0.75
     assert decided[2] > 0.85
+
+
+def test_the_number_needed_of_a_log_is_for_the_side_on_which_its_mean_is():
+    def needed(low, middle, high):
+        means = (np.where(np.arange(1_000) % 2, mean + 0.2, mean - 0.2) for mean in (low, high))
+        kind = Sides(next(means), np.full(1_000, middle), next(means))
+        return observations(1_000).bets(Estimates((kind,), (UNIT,)), UNIT).needed(0.5, 0.05)
+
+    below = needed(0.4, 0.4, 0.45)
+    assert below > 100
+    assert needed(0.6, 0.4, 0.45) == below  # bets from below have no say
+    assert needed(0.6, 0.4, 0.55) is None  # the bets from above see nothing to win
 
 
 @given(st.floats(1e-3, 0.4), st.floats(0, 0.25), st.floats(0.05, 0.95))

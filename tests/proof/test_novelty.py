@@ -143,6 +143,50 @@ def test_a_leak_is_found_among_coincidences():
         certify(calibrator, together(training.slice(0, 200), discrete(200, 2, levels=30)))
 
 
+def with_common(n, seed, share=0.3):
+    """Instances of which many are the same, as where a score is missing."""
+    data = continuous(n, seed)
+    common = np.zeros((n, 3))
+    common[: round(share * n)] = 1.0
+    parts = (
+        np.where(common, 0.5, data.prediction.reshape(n, 3)),
+        np.where(common, 0.0, data.outcome.reshape(n, 3)),
+    )
+    return Instances.from_arrays(*parts)
+
+
+@pytest.mark.parametrize("seed", [86, 87, 88])
+def test_few_coarse_instances_are_not_refused_for_a_coincidence(monkeypatch, seed):
+    monkeypatch.setattr(sketching, "CAPACITY", 64)
+    calibrator = fitted(discrete(2000, 0, levels=300))
+    data = discrete(30, seed, levels=300)  # of one or two of them the sketch would know
+    notes = certified(calibrator, data)
+    assert all(note.startswith("Fit has seen") for note in notes)
+    assert any(notes) == (seed == 86)
+
+
+def test_a_common_instance_that_the_sketch_has_not_is_no_leak_and_no_copy(monkeypatch):
+    monkeypatch.setattr(sketching, "CAPACITY", 64)
+    training = with_common(1000, 0)
+    calibrator = fitted(training)
+    assert calibrator.model_.seen.contents.counts.max() == 1
+    for n in (30, 1000):
+        certify(calibrator, with_common(n, 1))
+    with pytest.raises(DataError, match="fit has seen"):
+        certify(calibrator, training.take(np.arange(1, 1000)))
+    twice = continuous(500, 1).take(np.arange(1000) % 500)
+    with pytest.raises(DataError, match="100 % of these instances are copies"):
+        certify(calibrator, twice)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_few_instances_that_fit_has_seen_are_refused_beside_others(share):
+    training = with_common(1000, 0, share)
+    part = training.take(np.arange(0, 1000, 62))  # 17
+    with pytest.raises(DataError, match=r"fit has seen \d\d % of these instances"):
+        certify(fitted(training), together(part, with_common(20, 5, share)))
+
+
 def test_units_that_are_observed_again_with_new_outcomes_are_new():
     training = continuous(400, 0)
     again = np.random.default_rng(1).random((400, 3)) < training.prediction.reshape(400, 3)
@@ -180,6 +224,8 @@ def test_names_tell_a_leak_where_contents_cannot():
     later = trips(500, 1, first=500)
     assert certified(calibrator, Instances.from_table(later, **ROLES)) == []
     assert certified(calibrator, Instances.from_table(trips(500, 2), **ROLES)) == []  # from 0 again
+    few = trips(500, 3).filter(pl.col("trip") < 5)
+    assert certified(calibrator, Instances.from_table(few, **ROLES)) == []
     mixed = pl.concat([frame[:100], later])
     with pytest.raises(DataError, match=r"fit has seen 9\.1 % .*\(the same name, predictions"):
         certify(calibrator, Instances.from_table(mixed, **ROLES))

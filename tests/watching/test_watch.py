@@ -382,6 +382,18 @@ def test_copies_of_instances_are_not_counted_where_certify_would_refuse_them(cal
     assert Watch(calibrator).update(*twice).n == 400  # eight different instances exist
 
 
+def test_the_same_units_every_day_are_counted_though_outcomes_are_often_the_same():
+    generator = np.random.default_rng(0)
+    predictions = generator.random((500, 2))
+
+    def outcomes():
+        return (generator.random((500, 2)) < 0.1).astype(float)
+
+    fitted = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05)
+    fitted.fit(predictions, outcomes())
+    assert Watch(fitted).update(predictions, outcomes()).n == 500
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -525,10 +537,12 @@ def test_a_state_of_another_format_or_model_is_refused(begun, calibrator):
     text = reseal(tampered(begun.to_json(), lambda c: c.update(format=2)))
     with pytest.raises(DataError, match="has format 2, and this version of outrule reads format 1"):
         Watch.from_json(text, calibrator)
-    other = outrule.DecisionCalibrator(outrule.BestAction(), RULES, 0.05, start=None)
-    other.fit(*draw(0.1, 1_001, n=4_000))
-    with pytest.raises(DataError, match=r"w\.json watches another model\. Begin a new watch"):
-        Watch.from_json(begun.to_json(), other, name="w.json")
+    for rules in (RULES, RULES[:1]):  # with fewer, the state would have too many claims
+        other = outrule.DecisionCalibrator(outrule.BestAction(), rules, 0.05, start=None)
+        other.fit(*draw(0.1, 1_001, n=4_000))
+        words = r"w\.json watches another model\. Pass the model that it began with; or, for a new "
+        with pytest.raises(DataError, match=words):
+            Watch.from_json(begun.to_json(), other, name="w.json")
     for text in ("", "[]", "{", begun.to_json()[:-20]):
         with pytest.raises(DataError, match="not a watch state"):
             Watch.from_json(text, calibrator)

@@ -1,4 +1,4 @@
-"""Findings about decisions: rules that cannot decide or decide the same, ties, and clusters."""
+"""Findings about decisions: rules that cannot decide or decide the same, ties, and weights."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from outrule.errors import DataError
 from outrule.model.settings import Settings
 from outrule.problems.contract import Layout
 from outrule.proof.confidence import Observations
+from outrule.proof.evaluation import unit_of
+from outrule.proof.logged import sizes_of
 from outrule.proof.novelty import find_groups, group_note
 from outrule.rules.decisions import RULES, compact, decide_all, expand
 from outrule.rules.rules import Rule
@@ -23,6 +25,7 @@ from outrule.types import Booleans, Floats, Picks, computed_once
 from outrule.words import count, listed
 
 MANY_TIES = 0.01
+HEAVY = 0.1  # of all weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +102,7 @@ def examine_decisions(decided: RuleDecisions, named: int) -> Iterator[Finding]:
     yield from _ties(decided)
     yield from _same(decided, named)
     yield from _groups(decided)
+    yield from _heaviest(decided)
 
 
 def _ties(decided: RuleDecisions) -> Iterator[Finding]:
@@ -167,3 +171,20 @@ def _groups(decided: RuleDecisions) -> Iterator[Finding]:
     for name, number in find_groups(instances, difference):
         what, _, remedy = group_note(name, number).partition(". ")
         yield warning("clusters", what, remedy)
+
+
+def _heaviest(decided: RuleDecisions) -> Iterator[Finding]:
+    """An observation that has so much of the weight that the others hardly count."""
+    instances, observations = decided.instances, decided.observations
+    effective, share = sizes_of(np.ones(len(instances)), observations).values()
+    if share > HEAVY and effective < observations.n / 2:
+        unit, first = unit_of(decided.settings.value, instances), observations.total.argmax()
+        yield warning(
+            "weights",
+            f"one {unit} has at least {int(100 * share)} % of all weight, so that "
+            f"{count(observations.n, unit)} tell as much as {count(round(effective), unit)} of "
+            "equal weight",
+            "It decides what is fitted, and a certificate on such data proves little: correct its "
+            f"weight if it is wrong, or else limit it, or let every {unit} count the same.",
+            instances.where(int(np.argmax(observations.group == first))),
+        )

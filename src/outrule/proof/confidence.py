@@ -226,10 +226,11 @@ class Bets:
     def needed(self, level: float, delta: float) -> int | None:
         """About how many observations would show on which side of ``level`` the mean is.
 
-        At the mean and the variance seen; None where no number is enough.
+        At the mean and the variance seen; None where no number is enough. The bets on a log's
+        estimates see another mean, and where it is on the other side of ``level``, no number is.
         """
         side, s = self.below, (level - self.ends.low) / self.ends.width
-        if (side.value - s * side.weight).sum() < 0:
+        if self.mean < level:
             side, s = self.above, 1 - s
         value, weight = side.value, side.weight
         if not 0 < s < 1 or len(value) < 2:

@@ -363,7 +363,7 @@ class Recount:
         one, sign = self.bet_apart[-1][1], 1
         game = Game(self.stakes, both.low, self.bet_apart, delta)
         observed = game.chosen(both.low)
-        if (observed - level * self.weight).sum() < 0:
+        if self.mean(both.middle) < level:
             game, sign = Game(self.stakes, -both.high, self.bet_apart, delta), -1
             observed = game.chosen(both.high)
         gain, room = sign * float((observed - level * self.weight).mean()), one + sign * level

@@ -32,7 +32,9 @@ def recount_notes(
     for sketch, mine in zip(model.seen, hashes, strict=True):
         known = set() if sketch is None else set(sketch.hashes.tolist())
         compared = [one for one in mine if sketch is not None and one <= sketch.limit]
-        found.append((len(compared), sum(one in known for one in compared)) if compared else None)
+        again, different = [one for one in compared if one in known], set(compared)
+        counts = len(compared), len(again), len(different), len(different & known)
+        found.append(counts if compared else None)
     copies = _count_copies(hashes[1], instances)
     facts = facts_of(model.seen, found, copies, len(instances))
     refuse(facts)

@@ -10,8 +10,10 @@ import numpy as np
 
 from outrule.data.checks import LARGEST, SMALLEST
 from outrule.errors import DataError
+from outrule.model.codec import fingerprint
 from outrule.model.documents import Strict, compact, damaged, read_document, seal
 from outrule.model.fitting import MOST_KAPPA
+from outrule.model.model import Model
 from outrule.types import Floats
 from outrule.watching.detectors import FULL, STAKES, Detectors
 from outrule.watching.keys import Key, as_key, in_order
@@ -138,13 +140,18 @@ def claim_states(sums: Floats, detectors: Detectors) -> tuple[ClaimState, ...]:
     )
 
 
-def read_state(text: str, n_rules: int, name: str) -> State:
-    """Read what ``State.to_json`` wrote for a model of so many rules; DataError if it is not.
+def read_state(text: str, model: Model, name: str) -> State:
+    """Read what ``State.to_json`` wrote for a model; DataError if it is not.
 
     ``name`` is what the error calls the text.
     """
     file = read_document(State, text, FORMAT, name=name, noun=NOUN)
-    n_claims = 0 if not file.history else 2 + (n_rules + 2 if file.compares else 0)
+    if file.model != fingerprint(model, file.library):
+        raise DataError(
+            f"{name} watches another model. Pass the model that it began with; or, for a new "
+            "model, begin a new watch with a new state, and keep this one as a record."
+        )
+    n_claims = 0 if not file.history else 2 + (len(model.rules) + 2 if file.compares else 0)
     begun, counted = bool(file.history), file.first is not None
     watched = [alarm.watched for alarm in file.alarms]
     claims = {

@@ -95,12 +95,7 @@ class Watch:
     def from_json(cls, text: str, calibrator: Any, *, name: str = "this") -> Watch:
         """Continue a watch from what ``to_json`` wrote; ``name`` is what errors call it."""
         model = model_of(calibrator, "Watch")
-        state = read_state(text, len(model.rules), name)
-        if state.model != fingerprint(model, state.library):
-            raise DataError(
-                f"{name} watches another model. Begin a new watch for a new model, with a new "
-                "state; keep the old one as a record."
-            )
+        state = read_state(text, model, name)
         watch = cls(calibrator, state.run_length, state.margin, state.max_weight)
         known = {"rivals": watch.rivals, "predicted": SIDES}
         for alarm in state.alarms:
