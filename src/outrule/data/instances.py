@@ -376,7 +376,7 @@ class Instances:
             return "no item"
         names = self.names_of_items
         if self.item is None or names is None:
-            rows = self.origin.given_rows[flat]  # type: ignore[attr-defined] # a table
+            rows = self.origin.given_rows[flat]  # type: ignore[union-attr] # a table
             return f"rows {np.unique(rows).tolist()}"
         return f"items {[names[code] for code in self.item[flat].tolist()]}"
 

@@ -176,7 +176,7 @@ class _Decided:
     def _chosen(self) -> Booleans:
         """What was done: the column ``chosen`` if there is one, else what the model decides."""
         origin = self.instances.origin
-        names = origin.frame.columns if isinstance(origin, TableOrigin) else origin.columns  # type: ignore[attr-defined] # of arrays
+        names = origin.frame.columns if isinstance(origin, TableOrigin) else origin.columns
         if CHOSEN not in names:
             return self.instances.mark(self.ours)
         marks = np.asarray(origin.flat_column(CHOSEN))
