@@ -63,7 +63,7 @@ class Evaluation:
         # Any rival can fail it, on the whole or in a segment.
         shared = self.delta / ((len(model.rules) + 2) * (1 + (len(found) if found else 0)))
         levels = (self.margin, self.delta, shared)
-        self.whole = Judge(self.observations, kind.apart, *levels)
+        self.whole = Judge(self.observations, slice(None), kind.apart, *levels)
         self.segments = segment_judges(found, instances, self.whole, max_weight, earlier)
 
     def value(self, picks: Any) -> Intervals:
@@ -183,7 +183,7 @@ class Evaluation:
             verdicts = dict.fromkeys(verdicts, "inconclusive")
         wanting = list(every)
         for one, rows in zip(self.segments, inside, strict=True):
-            n = one.judge.observations.n
+            n = one.observations.n
             for row in rows:  # the segment's share of all the data is assumed to stay
                 count = row.needed and -(-row.needed * observations.n // n)
                 wanting.append(row._replace(needed=count))
