@@ -210,7 +210,7 @@ def _check_outcome(instances: Instances, outcome: Floats, chosen: Booleans, stat
     low, _ = instances.value_range
     unknown = np.isnan(outcome)
     known = np.where(unknown, low, outcome)
-    check_inside(known, "outcome", instances.origin, instances.offsets, instances.value_range)
+    check_inside(instances, known, "outcome", instances.value_range)
     missing = unknown if state.full else unknown & chosen
     if not missing.any():
         return
