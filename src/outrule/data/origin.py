@@ -65,6 +65,7 @@ class ArrayOrigin:
     available: Booleans | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     numbers: Integers | None = None  # the caller's number of every instance; None: 0, 1, ...
+    names = None  # of columns, which only tables have
 
     def restore(self, flat: NDArray[Any], fill: Any) -> Any:
         """A flat column as the caller wants it back; ``fill`` where an item is not on offer."""
@@ -200,33 +201,19 @@ class TableOrigin:
     def restore(self, flat: NDArray[Any], fill: Any) -> Any:
         order = np.argsort(self.rows, kind="stable")
         column, rows = flat[order], self.given_rows[order]
-        if self.owners is not None:
-            return self._nested(column, rows)
+        import polars as pl  # which arrays do not need
+
+        from outrule.data.nesting import nest
+
+        series = pl.Series(column) if self.owners is None else nest(pl.Series(column), rows)
         if self.library == "pandas":
             import pandas as pd
 
-            return pd.Series(column, index=self.index.take(rows))
-        if self.library == "pyarrow":
-            import pyarrow as pa
-
-            return pa.array(column)
-        import polars as pl
-
-        return pl.Series(column)
-
-    def _nested(self, column: NDArray[Any], rows: Integers) -> Any:
-        """A list for every row of a nested table."""
-        import polars as pl
-
-        from outrule.data.nesting import nest  # loads Polars, which arrays do not need
-
-        lists = nest(pl.Series(column), rows)
-        if self.library == "pandas":
-            import pandas as pd
-
-            entries = [one.to_numpy() for one in lists]
+            if self.owners is None:
+                return pd.Series(column, index=self.index.take(rows))
+            entries = [one.to_numpy() for one in series]
             return pd.Series(entries, index=self.index.take(np.unique(rows)), dtype=object)
-        return lists.to_arrow() if self.library == "pyarrow" else lists
+        return series.to_arrow() if self.library == "pyarrow" else series
 
     def spread(self, flat: NDArray[Any]) -> NDArray[Any]:
         return flat

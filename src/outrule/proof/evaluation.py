@@ -11,7 +11,7 @@ from outrule import progress, threads
 from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.model.codec import fingerprint
-from outrule.model.model import Model, column_names
+from outrule.model.model import Model
 from outrule.model.value import Value
 from outrule.proof.advice import RIVALS
 from outrule.proof.confidence import Estimate, Observations, Range, student
@@ -245,7 +245,8 @@ def unit_of(value: Value, instances: Instances) -> str:
         return value.observation
     if instances.cluster is None:
         return "instance"
-    word = str(getattr(column_names(instances), "cluster", None) or "")
+    names = instances.origin.names
+    word = str(names.cluster) if names is not None else ""
     return word if word.isalpha() and word.islower() else "cluster"
 
 
