@@ -96,7 +96,9 @@ class Recipe:
         carrier = instances if rival is None else replace(instances, start=rival)
         filled, problem = estimate(model.log_base, start, carrier), model.problem
         pieces = list[Piece]()
-        size = piece_size(len(instances.prediction) / len(instances), len(tests), model.k)
+        items = len(instances.prediction) / len(instances)
+        size = int(PIECE_BYTES / (items * PER_ROW + PER_INSTANCE + len(tests) * model.k))
+        size = max(LEAST_PIECE, size)
         for number, (first, last) in enumerate(threads.spans(size, len(instances))):
             some = carrier.slice(first, last)
             layout = problem.lay(some)
@@ -147,12 +149,6 @@ def _extent(filled: Instances, area: Area) -> Extent:
         farthest_sum(filled, filled.outcome, *area),
         is_outside(filled.outcome, filled.value_range),
     )
-
-
-def piece_size(items: float, n_tests: int, k: int) -> int:
-    """How many instances a piece has."""
-    per_instance = items * PER_ROW + PER_INSTANCE + n_tests * k
-    return max(LEAST_PIECE, int(PIECE_BYTES / per_instance))
 
 
 def recipes_of(
