@@ -25,9 +25,8 @@ class Numbers(Protocol):
     calibrated: Any
     isotonic: Any
     k: int
+    logged: bool  # only some outcomes are known, so that values are estimates
 
-    @property
-    def logged(self) -> bool: ...
     @property
     def fingerprint(self) -> str: ...
     def oracle(self) -> Any: ...
@@ -56,6 +55,7 @@ class InMemory:
         self.k, before = self.layout.k, instances.prediction
         after = model.predict(instances)
         self.log = Log.of(model, instances, self.k, after, unknown=unknown)
+        self.logged = self.log is not None
         self.outcome = instances.filled(after).require_outcome("certify")
         columns = (self.outcome, before, after, self.outcome - before, self.outcome - after)
         self.columns = dict(zip(COLUMNS, columns, strict=True))
@@ -64,11 +64,6 @@ class InMemory:
         self.isotonic = self.picks(model.isotonic.apply(instances, frozen))
         self.ours = self.total("outcome", self.calibrated)
         self.marks = instances.mark(self.calibrated)
-
-    @property
-    def logged(self) -> bool:
-        """Whether only some outcomes are known, so that values are estimates."""
-        return self.log is not None
 
     @property
     def fingerprint(self) -> str:

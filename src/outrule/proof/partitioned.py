@@ -47,14 +47,10 @@ class OnDisk:
 
     plain, calibrated, isotonic = PLAIN, CALIBRATED, ISOTONIC
 
-    def __init__(self, folder: Path, k: int) -> None:
-        self.folder, self.k, self.fingerprint = folder, k, ""
+    def __init__(self, folder: Path, k: int, *, logged: bool) -> None:
+        self.folder, self.k, self.logged, self.fingerprint = folder, k, logged, ""
         self.kinds: tuple[EstimateKind, ...] = ()  # of a log
         self.counts: dict[int, Integers] = {}  # how often an item could never be shown
-
-    @property
-    def logged(self) -> bool:
-        return bool(self.kinds)
 
     def oracle(self) -> int:
         return ORACLE
@@ -87,7 +83,8 @@ class OnDisk:
     def add(self, numbers: InMemory) -> None:
         """The numbers of the next file."""
         model = numbers.model
-        self.kinds = () if numbers.log is None else numbers.log.kinds
+        if numbers.log is not None:
+            self.kinds = numbers.log.kinds
         for first, last in spans(RULES, len(model.rules)):
             decisions = numbers.decisions(first, last)
             for number in range(last - first):
@@ -161,7 +158,7 @@ def certify_partitions(
     needed = found.n * (PER_RULE * len(model.rules) + OTHERS)
     needed += logged * found.n * (LOG_PER_RULE * len(model.rules) + LOG_OTHERS)
     with data.room(needed) as folder:
-        seen = _Held(model, found, OnDisk(folder, found.k), by)
+        seen = _Held(model, found, OnDisk(folder, found.k, logged=logged), by)
         for number in range(len(found.files)):
             seen.add(number)
         numbers, heads = seen.numbers, seen.heads()
