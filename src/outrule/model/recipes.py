@@ -157,10 +157,11 @@ def recipes_of(
     """Those of all files."""
     offsets, first = found.sample.offsets, 0
     rival = ready.instances.start if ISOTONIC in rivals else None
-    for number, sampled in enumerate(found.sampled):
+    pairs = zip(found.readers, found.sampled, strict=True)
+    for number, (reader, sampled) in enumerate(pairs):
         last = first + len(sampled)
         items = slice(int(offsets[first]), int(offsets[last]))
         first = last
         own = None if rival is None else rival[items]
         cell = None if cut is None else cut.cell[number]
-        yield Recipe(found.reader(number), sampled, ready.start[items], own, cell)
+        yield Recipe(reader, sampled, ready.start[items], own, cell)

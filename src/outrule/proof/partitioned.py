@@ -20,7 +20,7 @@ from outrule.data.segments import Segments, values_of
 from outrule.data.sketch import Hashes, hash_all
 from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, unseen_words
-from outrule.model.surveying import Survey, survey
+from outrule.model.surveying import FileReader, Survey, survey
 from outrule.problems.offers import count_without, few_choices_in, no_choices
 from outrule.proof.confidence import Estimates, Range, Sides
 from outrule.proof.continuation import looks_before
@@ -159,8 +159,8 @@ def certify_partitions(
     needed += logged * found.n * (LOG_PER_RULE * len(model.rules) + LOG_OTHERS)
     with data.room(needed) as folder:
         seen = _Held(model, found, OnDisk(folder, found.k, logged=logged), by)
-        for number in range(len(found.files)):
-            seen.add(number)
+        for reader in found.readers:
+            seen.add(reader)
         numbers, heads = seen.numbers, seen.heads()
         seen.extent.check(model.problem)
         facts = compare_with(model, numbers.fingerprint, seen.hashes, heads.cluster)
@@ -183,7 +183,7 @@ def _looks_before(
         )
     before = found
     if found.n > n:
-        files = found.files[: ends.index(n) + 1]
+        files = [one.file for one in found.readers[: ends.index(n) + 1]]
         before = survey(found.data.only(files), model.problem, sample=2)
 
     def sizes() -> tuple[int, int] | None:
@@ -196,8 +196,8 @@ def _looks_before(
 
 def _fingerprint(found: Survey) -> str:
     digest = found.digest()
-    for number in range(len(found.files)):
-        found.add_to(digest, found.read(number))
+    for reader in found.readers:
+        found.add_to(digest, reader.read())
     return digest.hexdigest()
 
 
@@ -211,11 +211,11 @@ class _Held:
         self.rows: list[pl.DataFrame] = []
         self.without, self.unseen, self.extent = 0, dict[Any, None](), OutcomeEnds()
 
-    def add(self, number: int) -> None:
+    def add(self, reader: FileReader) -> None:
         """Read the next file."""
         model, found = self.model, self.found
-        instances = found.read(number)
-        with naming(found.files[number]):
+        instances = reader.read()
+        with naming(reader.file):
             model.check_alike(instances)
             layout = replace(model.problem.lay(instances), k=found.k)
             for columns in () if self.by is None else self.by.by:
