@@ -117,7 +117,7 @@ def small_costs(model: Any, found: Any, scratch: Path) -> tuple[float, float]:
     from outrule.rules.decisions import decide_all
 
     begin = time.perf_counter()
-    instances = found.read(0)
+    instances = found.readers[0].read()
     pl.DataFrame({"calibrated": model.predict(instances)}).write_parquet(scratch / "one.parquet")
     rows, middle = len(instances.prediction), time.perf_counter()
     decide_all(model.rules, instances, model.problem, model.problem.lay(instances))

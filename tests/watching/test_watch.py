@@ -11,7 +11,7 @@ import pytest
 import outrule
 from outrule import ArgumentError, DataError, Instances, Watch
 from outrule.watching import counting, watch as module
-from outrule.watching.claims import Terms, add_up
+from outrule.watching.claims import add_up
 from outrule.watching.detectors import STAKES
 from sealing import reseal
 
@@ -156,13 +156,13 @@ def test_explored_decisions_are_enough_to_watch_rivals(calibrator):
 
 def test_bets_on_a_log_are_fair_whatever_was_observed(calibrator):
     """Over the draws of the log, bets gain exactly what they would gain if all were known."""
-    terms = Terms(0.05, None, 1, False, 4.0)
+    state = dataclasses.replace(Watch(calibrator, margin=0.05).state, k=1, full=False, kappa=4.0)
     outcomes, q = np.array([[0.0, 1.0]]), np.array([[0.97, 0.03]])
     found = []
     for one in range(2):
         seen = np.where(np.arange(2) == one, outcomes, np.nan)
         log = Instances.from_arrays(PREDICTIONS[:1], seen, propensity=q)
-        found.append(np.exp(add_up(calibrator.model_, log, seen.ravel(), terms).growth))
+        found.append(np.exp(add_up(calibrator.model_, log, seen.ravel(), state).growth))
     mean = np.tensordot(q[0], found, axes=1)
     full = np.array([0.0, -1.0, 0.0, 0.0])  # ours is the first, as that of plain and isotonic
     x = (full + 0.05) / (5 + 0.05)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrule import threads
-from outrule.data.origin import Origin, TableOrigin, fault
+from outrule.data.origin import TableOrigin
 from outrule.data.propensities import no_outcome
 from outrule.errors import DataError, refuse_argument
-from outrule.types import Floats, Integers
+from outrule.types import Floats
+
+if TYPE_CHECKING:
+    from outrule.data.instances import Instances
 
 FARTHEST = 1e6  # a range farther from zero, in its own widths, loses digits to the offset
 SMALLEST, LARGEST = 1e-100, 1e100  # between them no square or product vanishes or overflows
@@ -21,37 +23,35 @@ SMALLEST, LARGEST = 1e-100, 1e100  # between them no square or product vanishes 
 
 def check_range(value_range: Any) -> tuple[float, float]:
     """Return (low, high) as floats, or raise ArgumentError."""
-    expected = "a pair (low, high) of finite numbers with low < high"
     try:
         low, high = value_range
         numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in (low, high))
         low, high = float(low), float(high)
     except (TypeError, ValueError, OverflowError):
-        raise refuse_argument(value_range, "value_range", "Instances", expected) from None
+        low, high, numbers = 0.0, 0.0, False
     if not (numbers and np.isfinite(low) and np.isfinite(high) and low < high):
-        raise refuse_argument(value_range, "value_range", "Instances", expected)
-    if not SMALLEST <= high - low <= LARGEST:
+        expected = "a pair (low, high) of finite numbers with low < high"
+    elif not SMALLEST <= high - low <= LARGEST:
         expected = f"a pair (low, high) with high - low in [{SMALLEST:g}, {LARGEST:g}]"
-        raise refuse_argument(value_range, "value_range", "Instances", expected)
-    if max(abs(low), abs(high)) > FARTHEST * (high - low):
+    elif max(abs(low), abs(high)) > FARTHEST * (high - low):
         expected = f"closer to zero, within {FARTHEST:g} times its width: subtract a constant"
-        raise refuse_argument(value_range, "value_range", "Instances", expected)
-    return low, high
+    else:
+        return low, high
+    raise refuse_argument(value_range, "value_range", "Instances", expected)
 
 
-def check_offers(origin: Origin, offsets: Integers) -> None:
+def check_offers(instances: Instances) -> None:
     """Every instance must offer an item."""
-    empty = np.flatnonzero(np.diff(offsets) == 0)
+    empty = np.flatnonzero(np.diff(instances.offsets) == 0)
     if len(empty):
-        first = int(empty[0])
         raise DataError(
-            f"{origin.where(first, None, int(offsets[first]))} has no items on offer. "
+            f"{instances.where(int(empty[0]))} has no items on offer. "
             "Every instance must offer at least one: drop the instance."
         )
 
 
 def check_inside(
-    values: Floats, name: str, origin: Origin, offsets: Integers, ends: tuple[float, float]
+    instances: Instances, values: Floats, name: str, ends: tuple[float, float]
 ) -> None:
     """Values must be finite and in their range."""
     low, high = ends
@@ -68,7 +68,7 @@ def check_inside(
             word = repr(float(value))  # 1.0000001 is outside [0, 1], and 1 is not
         return f"{name} is {word}"
 
-    is_table = isinstance(origin, TableOrigin)
+    is_table = isinstance(instances.origin, TableOrigin)
     rest = must_be_finite(name, "the row" if is_table else "mark the item as unavailable")
     if name == "outcome" and np.isnan(values[bad[0]]):
         n_nan = int(np.isnan(values).sum())
@@ -78,7 +78,7 @@ def check_inside(
             f", outside [{low:g}, {high:g}]. "
             "Give Instances (or [data] of the spec) the range of the values: value_range."
         )
-    raise fault(what, rest, bad, origin, offsets)
+    raise instances.fault(what, rest, bad)
 
 
 def must_be_finite(name: str, other: str) -> str:
@@ -87,7 +87,7 @@ def must_be_finite(name: str, other: str) -> str:
     return f". {plural} must be finite: drop the instance, or {other}."
 
 
-def check_weight(weight: Floats, origin: Origin) -> None:
+def check_weight(instances: Instances, weight: Floats) -> None:
     """Weights must be finite and not negative."""
     good = np.isfinite(weight) & (weight >= 0)
     usual = (weight == 0) | ((weight >= SMALLEST) & (weight <= LARGEST))
@@ -95,7 +95,7 @@ def check_weight(weight: Floats, origin: Origin) -> None:
     for valid, words in ((good, "be finite and not negative."), (usual, remedy)):
         if not valid.all():
             first = int(np.argmin(valid))
-            where = origin.where(first, None, 0)
+            where = instances.where(first)
             raise DataError(f"weight is {weight[first]:g} at {where}. Weights must {words}")
 
 
@@ -105,20 +105,16 @@ def check_counts(weight: Floats) -> None:
         raise DataError("all weights are zero: at least one instance must count.")
 
 
-def check_repeats(
-    codes: NDArray[np.int32], names: Sequence[Any], origin: Origin, offsets: Integers
-) -> None:
+def check_repeats(instances: Instances, codes: NDArray[np.int32]) -> None:
     """An instance may offer an item once; the items of an instance are in order."""
-    same = np.diff(codes) == 0
-    same[offsets[1:-1] - 1] = False  # from the last item of an instance to the first of the next
+    same, names = np.diff(codes) == 0, instances.item_names or ()
+    same[instances.offsets[1:-1] - 1] = False  # from an instance's last item to the next's first
     if same.any():
-        raise fault(
+        raise instances.fault(
             lambda flat: f"item {names[codes[flat]]!r} is offered twice, again",
             ". An instance can offer an item only once: drop the row; or, where a row is a pair, "
             "use a column that names both, such as 'ann / monday', as the item.",
             np.flatnonzero(same) + 1,
-            origin,
-            offsets,
         )
 
 

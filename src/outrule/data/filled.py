@@ -38,11 +38,6 @@ class Flag(NamedTuple):
     false: Side = Side()
 
     @property
-    def fills(self) -> bool:
-        """Whether outcomes are one number where it is false, and differ where it is true."""
-        return self.false.low == self.false.high and self.true.low < self.true.high
-
-    @property
     def what(self) -> str:
         return (
             f"the outcome is {self.false.low:g} in all {self.false.n:,} rows in which "
@@ -100,8 +95,9 @@ class Flags:
         return self._found.get(name, Flag(name)) is not None and _may_be_flag(kind)
 
     def filled(self) -> list[Flag]:
-        """Those beside which outcomes look filled in."""
-        return [flag for flag in self._found.values() if flag is not None and flag.fills]
+        """Those where outcomes are one number where it is false, and differ where it is true."""
+        known = [flag for flag in self._found.values() if flag is not None]
+        return [f for f in known if f.false.low == f.false.high and f.true.low < f.true.high]
 
     def warnings(self) -> list[str]:
         return [f"{flag.what}. {flag.remedy}" for flag in self.filled()]

@@ -254,32 +254,31 @@ class Instances:
 
         A part of the data may have weights that are all zero.
         """
-        check_offers(self.origin, self.offsets)
+        check_offers(self)
         for name in ("prediction", "outcome", "start"):
             values = getattr(self, name)
             if values is not None:
                 if name == "outcome" and self.propensity is not None:
                     values = np.where(np.isnan(values), self.value_range[0], values)
-                check_inside(values, name, self.origin, self.offsets, self.value_range)
+                check_inside(self, values, name, self.value_range)
         if self.propensity is not None:
             if self.outcome is None:
                 expected = "left out where there are no outcomes"
                 raise refuse_argument("given", "propensity", "Instances", expected)
-            check_propensity(self.propensity, self.observed, self.origin, self.offsets)
+            check_propensity(self, self.propensity)
         elif self.propensity_estimated:
             expected = "False where there is no propensity"
             raise refuse_argument(True, "propensity_estimated", "Instances", expected)
         if self.weight is not None:
-            check_weight(self.weight, self.origin)
+            check_weight(self, self.weight)
             if not is_part:
                 check_counts(self.weight)
         if self.codes is not None:
-            check_repeats(self.codes, self.item_names or (), self.origin, self.offsets)
+            check_repeats(self, self.codes)
 
     def check_finite(self) -> None:
         """Raise DataError where a weight for the optimiser is NaN or infinite."""
-        anything = (-np.inf, np.inf)
-        check_inside(self.prediction, "weight", self.origin, self.offsets, anything)
+        check_inside(self, self.prediction, "weight", (-np.inf, np.inf))
 
     def require_outcome(self, owner: str) -> Floats:
         """The outcomes of all items; an error where they are not known."""
@@ -376,7 +375,7 @@ class Instances:
             return "no item"
         names = self.names_of_items
         if self.item is None or names is None:
-            rows = self.origin.given_rows[flat]  # type: ignore[attr-defined] # a table
+            rows = self.origin.given_rows[flat]  # type: ignore[union-attr] # a table
             return f"rows {np.unique(rows).tolist()}"
         return f"items {[names[code] for code in self.item[flat].tolist()]}"
 

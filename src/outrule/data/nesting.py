@@ -41,7 +41,9 @@ def unnest(table: pl.DataFrame, names: ColumnNames) -> Unnested:
     _check_roles(table, names)
     # Methods of a Series that is called ^x$ go wrong, so none has a name for a moment.
     columns = {name: table[name].alias("") for name in table.columns}
-    lists = {name: _as_list(one) for name, one in columns.items() if is_nested(one)}
+    lists = {
+        name: one.cast(pl.List(inner_type(one))) for name, one in columns.items() if is_nested(one)
+    }
     lengths = _lengths(lists, names.prediction)
     owners = np.repeat(np.arange(table.height), lengths)
     flat = [
@@ -61,10 +63,6 @@ def inner_type(column: pl.Series) -> pl.DataType:
     """The type of a column's entries, in lists or not."""
     inner = getattr(column.dtype, "inner", None) if is_nested(column) else None
     return column.dtype if inner is None else inner
-
-
-def _as_list(column: pl.Series) -> pl.Series:
-    return column.cast(pl.List(inner_type(column)))
 
 
 def _check_roles(table: pl.DataFrame, names: ColumnNames) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,50 +13,6 @@ from outrule.errors import DataError
 from outrule.types import Booleans, Integers
 
 Rows = Integers | slice  # numbers, or from the first to before the last
-
-
-class Origin(ABC):
-    """The contract of both kinds; *flat* arrays have one entry per item on offer."""
-
-    @abstractmethod
-    def restore(self, flat: NDArray[Any], fill: Any) -> Any:
-        """A flat column as the caller wants it back; ``fill`` where an item is not on offer."""
-
-    @abstractmethod
-    def spread(self, flat: NDArray[Any]) -> NDArray[Any]:
-        """A flat float column in the shape that rules see."""
-
-    @abstractmethod
-    def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
-        """The flat column of what a rule sees or answered; ValueError if it has another shape."""
-
-    def outside(self, answer: NDArray[Any]) -> tuple[int, int] | None:
-        """The first (instance, item) that a rule chose although it is not on offer."""
-        return None
-
-    @abstractmethod
-    def flatten(self, column: Any) -> NDArray[Any]:
-        """The inverse of ``restore``; raises DataError if the shape is another."""
-
-    @abstractmethod
-    def column(self, name: str) -> NDArray[Any]:
-        """A column in the shape that rules see; raises DataError if there is none."""
-
-    @abstractmethod
-    def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Every column that rules may look at, with its name."""
-
-    def flat_column(self, name: str) -> NDArray[Any]:
-        """A column with one entry per item on offer; raises DataError if there is none."""
-        return self.gather(self.column(name))
-
-    @abstractmethod
-    def take(self, chosen: Rows, flat: Rows) -> Origin:
-        """The origin of some of the instances, whose items are at these flat positions."""
-
-    @abstractmethod
-    def where(self, instance: int, position: int | None, flat: int) -> str:
-        """A place in the caller's words."""
 
 
 def place(origin: Origin, offsets: Integers, flat: int) -> str:
@@ -100,15 +55,20 @@ def missing(name: str, known: list[str]) -> DataError:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayOrigin(Origin):
-    """Arrays of shape (n, m), perhaps with items that are not on offer."""
+class ArrayOrigin:
+    """Arrays of shape (n, m), perhaps with items that are not on offer.
+
+    Both kinds of origins have the same methods. *Flat* arrays have one entry per item on offer.
+    """
 
     shape: tuple[int, int]
     available: Booleans | None = None
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     numbers: Integers | None = None  # the caller's number of every instance; None: 0, 1, ...
+    names = None  # of columns, which only tables have
 
-    def restore(self, flat: NDArray[Any], fill: Any) -> NDArray[Any]:
+    def restore(self, flat: NDArray[Any], fill: Any) -> Any:
+        """A flat column as the caller wants it back; ``fill`` where an item is not on offer."""
         if self.available is None:
             return flat.reshape(self.shape)
         full = np.empty(self.shape, dtype=flat.dtype)
@@ -117,15 +77,18 @@ class ArrayOrigin(Origin):
         return full
 
     def spread(self, flat: NDArray[Any]) -> NDArray[Any]:
-        return self.restore(flat, np.nan)
+        """A flat float column in the shape that rules see."""
+        return np.asarray(self.restore(flat, np.nan))
 
     def gather(self, answer: NDArray[Any]) -> NDArray[Any]:
+        """The flat column of what a rule sees or answered; ValueError if it has another shape."""
         if answer.ndim != 2:  # one number per instance would pass for one per item where n is m
             raise ValueError(f"an answer of {answer.ndim} dimensions")
         full = np.broadcast_to(answer, self.shape)
         return full.ravel() if self.available is None else full[self.available]
 
     def outside(self, answer: NDArray[Any]) -> tuple[int, int] | None:
+        """The first (instance, item) that a rule chose although it is not on offer."""
         if self.available is None:
             return None
         wrong = np.broadcast_to(answer, self.shape) & ~self.available
@@ -133,6 +96,7 @@ class ArrayOrigin(Origin):
         return divmod(first, self.shape[1]) if wrong.any() else None
 
     def flatten(self, column: Any) -> NDArray[Any]:
+        """The inverse of ``restore``; raises DataError if the shape is another."""
         array = np.asarray(column)
         if array.shape != self.shape:
             raise DataError(
@@ -141,6 +105,7 @@ class ArrayOrigin(Origin):
         return self.gather(array)
 
     def column(self, name: str) -> NDArray[Any]:
+        """A column in the shape that rules see; raises DataError if there is none."""
         if name in self.columns:
             column = self.columns[name]
             return column if column.ndim == 2 else column[:, None]
@@ -148,10 +113,16 @@ class ArrayOrigin(Origin):
             return np.arange(self.shape[1])[None, :]
         raise missing(name, [*self.columns, "item"])
 
+    def flat_column(self, name: str) -> NDArray[Any]:
+        """A column with one entry per item on offer; raises DataError if there is none."""
+        return self.gather(self.column(name))
+
     def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Every column that rules may look at, with its name."""
         yield from self.columns.items()
 
     def take(self, chosen: Rows, flat: Rows) -> ArrayOrigin:
+        """The origin of some of the instances, whose items are at these flat positions."""
         if self.numbers is not None:
             numbers = self.numbers[chosen]
         else:
@@ -164,6 +135,7 @@ class ArrayOrigin(Origin):
         )
 
     def where(self, instance: int, position: int | None, flat: int) -> str:
+        """A place in the caller's words."""
         name = f"instance {instance if self.numbers is None else self.numbers[instance]}"
         if position is None:
             return name
@@ -210,7 +182,7 @@ class ColumnNames:
 
 
 @dataclass(frozen=True, eq=False)
-class TableOrigin(Origin):
+class TableOrigin:
     """A table with one row per item, or with lists of items in one row per instance."""
 
     frame: Any  # Polars, rows in flat order, without the outcome
@@ -229,33 +201,19 @@ class TableOrigin(Origin):
     def restore(self, flat: NDArray[Any], fill: Any) -> Any:
         order = np.argsort(self.rows, kind="stable")
         column, rows = flat[order], self.given_rows[order]
-        if self.owners is not None:
-            return self._nested(column, rows)
+        import polars as pl  # which arrays do not need
+
+        from outrule.data.nesting import nest
+
+        series = pl.Series(column) if self.owners is None else nest(pl.Series(column), rows)
         if self.library == "pandas":
             import pandas as pd
 
-            return pd.Series(column, index=self.index.take(rows))
-        if self.library == "pyarrow":
-            import pyarrow as pa
-
-            return pa.array(column)
-        import polars as pl
-
-        return pl.Series(column)
-
-    def _nested(self, column: NDArray[Any], rows: Integers) -> Any:
-        """A list for every row of a nested table."""
-        import polars as pl
-
-        from outrule.data.nesting import nest  # loads Polars, which arrays do not need
-
-        lists = nest(pl.Series(column), rows)
-        if self.library == "pandas":
-            import pandas as pd
-
-            entries = [one.to_numpy() for one in lists]
+            if self.owners is None:
+                return pd.Series(column, index=self.index.take(rows))
+            entries = [one.to_numpy() for one in series]
             return pd.Series(entries, index=self.index.take(np.unique(rows)), dtype=object)
-        return lists.to_arrow() if self.library == "pyarrow" else lists
+        return series.to_arrow() if self.library == "pyarrow" else series
 
     def spread(self, flat: NDArray[Any]) -> NDArray[Any]:
         return flat
@@ -264,6 +222,9 @@ class TableOrigin(Origin):
         if answer.shape != self.rows.shape:
             raise ValueError(f"an answer of shape {answer.shape}")
         return answer
+
+    def outside(self, answer: NDArray[Any]) -> None:
+        """Every item of a table is on offer."""
 
     def flatten(self, column: Any) -> NDArray[Any]:
         array = np.asarray(column)
@@ -283,6 +244,8 @@ class TableOrigin(Origin):
             return np.array(column.to_list(), dtype=object)
         return np.asarray(column.to_numpy())
 
+    flat_column = column
+
     def all_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
         yield from ((name, self.column(name)) for name in self.frame.columns)
 
@@ -296,6 +259,9 @@ class TableOrigin(Origin):
         return (
             name if position is None else f"{name}, row {int(self.given_rows[flat])} of the table"
         )
+
+
+Origin = ArrayOrigin | TableOrigin
 
 
 class NoOrigin:

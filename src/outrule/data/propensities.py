@@ -50,10 +50,9 @@ def check_observed(observed: Booleans, outcome: Floats, origin: Origin, offsets:
         raise fault(what, rest, bad, origin, offsets)
 
 
-def check_propensity(
-    propensity: Floats, observed: Booleans, origin: Origin, offsets: Integers
-) -> None:
+def check_propensity(instances: Instances, propensity: Floats) -> None:
     """Propensities must be probabilities, and above 0 where something was observed."""
+    observed = instances.observed
     inside = (propensity >= 0) & (propensity <= 1)
     good = np.where(observed, inside & (propensity > 0), inside | np.isnan(propensity))
     sure = ~observed & (propensity == 1)
@@ -67,10 +66,10 @@ def check_propensity(
             ". It is the probability that the outcome of this item is observed, in (0, 1]; it may "
             "be 0 (never shown) or null (unknown) only where the outcome was not observed."
         )
-        raise fault(what, rest, np.flatnonzero(~good), origin, offsets)
+        raise instances.fault(what, rest, np.flatnonzero(~good))
     if sure.any():
         rest = ", but the outcome is missing. It must be given where it is certain to be observed."
-        raise fault(what, rest, np.flatnonzero(sure), origin, offsets)
+        raise instances.fault(what, rest, np.flatnonzero(sure))
 
 
 def check_log(instances: Instances, *, exactly_one: bool) -> None:

@@ -147,7 +147,7 @@ def _filled(instances: Instances) -> Iterator[Finding]:
 
 def _same_rows(instances: Instances) -> Iterator[Finding]:
     """Rows of an instance that are alike in all columns, where no item says what they offer."""
-    frame: pl.DataFrame = instances.origin.frame  # type: ignore[attr-defined] # of a table
+    frame: pl.DataFrame = instances.origin.frame  # type: ignore[union-attr] # of a table
     odd = any(kind == pl.Object or kind.is_nested() for kind in frame.dtypes)
     if instances.item is not None or odd:
         return

@@ -65,7 +65,7 @@ class CutFiles:
 def cut_files(found: Survey, by: Segments) -> CutFiles:
     """As ``outrule.data.segments.cut`` and ``cells_of`` on all instances."""
     assert found.numbers is not None
-    weight = np.concatenate([found.weight_of(number) for number in range(len(found.files))])
+    weight = np.concatenate([found.weight_of(number) for number in range(len(found.counts))])
     rows = [np.concatenate(row) for row in zip(*found.numbers, strict=True)]
     read = list(zip(rows, found.values, strict=True))
     segmentation = cut_values(by, read, weight)

@@ -27,6 +27,7 @@ SEAL = re.compile(
     r',\n"digest": "sha256:([0-9a-f]{64})"(?:,\n"signature": "hmac-sha256:([0-9a-f]{64})")?\n}\n?'
 )
 SEAL_LENGTH = 300  # characters; a seal has fewer
+_adapter = cache(TypeAdapter)
 
 
 class Strict:
@@ -169,11 +170,6 @@ def fault(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return str(error).rstrip(".") or type(error).__name__
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from outrule.calibration.sources import CellData, FreshData, Source, Validation,
 from outrule.data.instances import Instances
 from outrule.data.segments import cut
 from outrule.errors import DataError, refuse_argument
-from outrule.model.model import Model, column_names, n_items
+from outrule.model.model import Model, n_items
 from outrule.model.settings import OWNER, Settings, epsilon_fault
 from outrule.problems.offers import check_choices
 from outrule.rules.decisions import decide_all, distinct
@@ -279,7 +279,7 @@ def blank_model(
         value_range=instances.value_range,
         n_items=n_items(instances),
         feature_names=feature_names,
-        columns=column_names(instances),
+        columns=instances.origin.names,
         has_start=instances.start is not None,
         isotonic=isotonic.fit(instances, layout.per_item.get("frozen")),
         rule_values=np.zeros(len(settings.rules)),

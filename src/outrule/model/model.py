@@ -22,7 +22,7 @@ from outrule.calibration.rivals import rivals_of
 from outrule.calibration.segmented import replay_in_segments
 from outrule.data.arrays import numeric
 from outrule.data.instances import Instances, as_instances
-from outrule.data.origin import ArrayOrigin, ColumnNames, TableOrigin
+from outrule.data.origin import ArrayOrigin, ColumnNames
 from outrule.data.segments import Segmentation
 from outrule.data.sketch import Seen
 from outrule.errors import DataError, refuse_argument
@@ -267,8 +267,3 @@ def model_of(fitted: Any, owner: str) -> Model:
 def n_items(instances: Instances) -> int | None:
     """m for arrays; a table's instances may offer any number."""
     return instances.origin.shape[1] if isinstance(instances.origin, ArrayOrigin) else None
-
-
-def column_names(instances: Instances) -> ColumnNames | None:
-    """The names of a table's columns; arrays have none."""
-    return instances.origin.names if isinstance(instances.origin, TableOrigin) else None

@@ -194,7 +194,8 @@ class ModelFile(StrictModel):
     def _parts_belong_together(self) -> Self:
         check_range(self.value_range)
         n_rules, items = len(self.rules), range(self.n_items or 0)
-        n_tests, is_cross_fit = n_rules + len(self.rivals), self._is_cross_fit
+        n_tests = n_rules + len(self.rivals)
+        is_cross_fit = (self.start or {}).get("kind") == CrossFit.__name__
         claims = {
             "rule_values": len(self.rule_values) == n_rules and _are_shown(self.rule_values),
             "history": all(
@@ -213,10 +214,6 @@ class ModelFile(StrictModel):
             if not holds:
                 raise ValueError(f"{name} does not agree with the rest")
         return self
-
-    @property
-    def _is_cross_fit(self) -> bool:
-        return self.start is not None and self.start.get("kind") == CrossFit.__name__
 
     def _is_patch(self, patch: AnyPatch, n_tests: int) -> bool:
         low, high = self.value_range

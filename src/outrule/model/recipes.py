@@ -96,7 +96,9 @@ class Recipe:
         carrier = instances if rival is None else replace(instances, start=rival)
         filled, problem = estimate(model.log_base, start, carrier), model.problem
         pieces = list[Piece]()
-        size = piece_size(len(instances.prediction) / len(instances), len(tests), model.k)
+        items = len(instances.prediction) / len(instances)
+        size = int(PIECE_BYTES / (items * PER_ROW + PER_INSTANCE + len(tests) * model.k))
+        size = max(LEAST_PIECE, size)
         for number, (first, last) in enumerate(threads.spans(size, len(instances))):
             some = carrier.slice(first, last)
             layout = problem.lay(some)
@@ -149,22 +151,17 @@ def _extent(filled: Instances, area: Area) -> Extent:
     )
 
 
-def piece_size(items: float, n_tests: int, k: int) -> int:
-    """How many instances a piece has."""
-    per_instance = items * PER_ROW + PER_INSTANCE + n_tests * k
-    return max(LEAST_PIECE, int(PIECE_BYTES / per_instance))
-
-
 def recipes_of(
     found: Survey, ready: Ready, rivals: tuple[str, ...], cut: CutFiles | None = None
 ) -> Iterator[Recipe]:
     """Those of all files."""
     offsets, first = found.sample.offsets, 0
     rival = ready.instances.start if ISOTONIC in rivals else None
-    for number, sampled in enumerate(found.sampled):
+    pairs = zip(found.readers, found.sampled, strict=True)
+    for number, (reader, sampled) in enumerate(pairs):
         last = first + len(sampled)
         items = slice(int(offsets[first]), int(offsets[last]))
         first = last
         own = None if rival is None else rival[items]
         cell = None if cut is None else cut.cell[number]
-        yield Recipe(found.reader(number), sampled, ready.start[items], own, cell)
+        yield Recipe(reader, sampled, ready.start[items], own, cell)

@@ -50,10 +50,7 @@ Item = Annotated[Whole | float | str, Field(description="an item: a string or a 
 Nodes = Annotated[list[str], Field(min_length=2, max_length=2, description="a list of two columns")]
 
 
-class Section(StrictModel):
-    """A section of the file; it may have no entries that are not listed."""
-
-
+Section = StrictModel  # it may have no entries that are not listed
 Kind = TypeVar("Kind", bound=Section)
 
 

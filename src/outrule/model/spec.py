@@ -28,13 +28,6 @@ class Multipliers:
     limit: int = LIMIT
     seed: int = 0
 
-    def over(self, items: Sequence[Any]) -> tuple[Rule, ...]:
-        """The rules, by the names of the items."""
-        return tuple(
-            Multiplier(dict(zip(items, rule.vector.tolist(), strict=True)), rule.name)
-            for rule in multipliers(len(items), self.levels, self.limit, self.seed)
-        )
-
 
 @dataclass(frozen=True)
 class Spec:
@@ -122,17 +115,21 @@ class Spec:
         return Settings(**{**parameters, **self.fit, **changes})
 
     def _multipliers(self, instances: Instances) -> tuple[Rule, ...]:
-        if self.multipliers is None:
+        given = self.multipliers
+        if given is None:
             return ()
         where, names = f"{self.path}, [multipliers]", instances.names_of_items
         if names is None:
             raise DataError(f"{where}: the instances have no items, so [data] needs an item.")
-        if self.multipliers.limit * len(names) > MOST_MULTIPLIERS:
+        if given.limit * len(names) > MOST_MULTIPLIERS:
             raise DataError(
-                f"{where}: {self.multipliers.limit:,} rules over {len(names):,} items are too "
+                f"{where}: {given.limit:,} rules over {len(names):,} items are too "
                 "many to hold. Lower the limit."
             )
-        return self.multipliers.over(names)
+        return tuple(
+            Multiplier(dict(zip(names, rule.vector.tolist(), strict=True)), rule.name)
+            for rule in multipliers(len(names), given.levels, given.limit, given.seed)
+        )
 
     def _check_columns(
         self, roles: Iterable[tuple[str, str]], known: Sequence[str], visible: Sequence[str]

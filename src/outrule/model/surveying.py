@@ -70,9 +70,7 @@ class Survey:
     """What is known of all the data after every file was read once."""
 
     data: Partitions
-    files: tuple[File, ...]  # those that have rows
-    stamps: tuple[Stamp, ...]
-    order: tuple[str, ...]  # of the columns
+    readers: tuple[FileReader, ...]  # of the files that have rows
     counts: Integers  # instances of every file
     n_rows: int
     k: int
@@ -123,15 +121,6 @@ class Survey:
             np.add.at(total, codes[some], weight[some])
         return total
 
-    def reader(self, number: int) -> FileReader:
-        """What reads a file."""
-        cluster = None if self.cluster is None else self.cluster[number]
-        file, stamp, count = self.files[number], self.stamps[number], int(self.counts[number])
-        return FileReader(self.data, file, stamp, self.order, count, self.item_names, cluster)
-
-    def read(self, number: int) -> Instances:
-        return self.reader(number).read()
-
     def digest(self) -> Fingerprint:
         """What the fingerprint of all instances is made with, file by file: see ``add_to``."""
         estimated = self.data.columns.propensity_estimated
@@ -170,13 +159,12 @@ def survey(
     if data.columns.instance not in schema:
         data.read(data.files[0], list(schema))  # which says what is missing
     counts = count_instances(data.files, str(data.columns.instance))
-    files = tuple(file for file, count in zip(data.files, counts, strict=True) if count)
-    counts = counts[counts > 0]
     chosen = choose_sample(int(counts.sum()), data.sample if sample is None else sample)
     look = _Look(data, problem, tuple(schema), chosen, segments)
-    for file, count in zip(files, counts.tolist(), strict=True):
-        look.at(file, count)
-    return look.survey(files, counts)
+    for file, count in zip(data.files, counts.tolist(), strict=True):
+        if count:
+            look.at(file, count)
+    return look.survey(counts[counts > 0])
 
 
 class _Look:
@@ -204,11 +192,11 @@ class _Look:
         self.frames: list[pl.DataFrame] = []
         self.witnesses: list[pl.DataFrame] = []
         self.n_witnesses = 0  # instances, which are no more than the sample may have
-        self.stamps: list[Stamp] = []
+        self.readers: list[FileReader] = []
         self.sampled: list[Integers] = []
 
     def at(self, file: File, count: int) -> None:
-        self.stamps.append(stamp_of(file))
+        stamp, cluster = stamp_of(file), None
         instances, frame = self.data.read(file, self.order)
         with naming(file):
             instances.require_observed("fit")
@@ -216,12 +204,14 @@ class _Look:
             self.k = max(self.k, self.problem.lay(instances).k)
             if self.by:
                 self.numbers.append(self._number_values(instances))
-        check_unchanged(file, self.stamps[-1], len(instances) == count)
+        check_unchanged(file, stamp, len(instances) == count)
         self.n_rows += frame.height
         if instances.weight is not None:
             self.weight.append(instances.weight)
         if instances.cluster is not None:
-            self.cluster.append(self._clusters(instances))
+            cluster = self._clusters(instances)
+            self.cluster.append(cluster)
+        self.readers.append(FileReader(self.data, file, stamp, self.order, count, None, cluster))
         if instances.propensity is not None:
             self.unknown |= bool(np.isnan(instances.propensity).any())
         nulls = frame.null_count().row(0)
@@ -280,7 +270,7 @@ class _Look:
         own = names.gather(instances.offsets[:-1]).to_list()
         return np.array([self.cluster_codes[name] for name in own], dtype=np.int64)
 
-    def survey(self, files: tuple[File, ...], counts: Integers) -> Survey:
+    def survey(self, counts: Integers) -> Survey:
         data = self.data
         if self.weight:
             check_counts(np.concatenate(self.weight))
@@ -295,9 +285,7 @@ class _Look:
             names = number_items(self.items.to_frame(), self.items.name)[1]
         return Survey(
             data,
-            files,
-            tuple(self.stamps),
-            self.order,
+            tuple(replace(one, item_names=names) for one in self.readers),
             counts,
             self.n_rows,
             self.k,

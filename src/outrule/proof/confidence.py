@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule.data.instances import Instances
-from outrule.data.origin import TableOrigin
+from outrule.data.origin import Rows, TableOrigin
 from outrule.data.sketch import mix
 from outrule.errors import DataError
 from outrule.kernels.betting import CAP, evidence, lower_bound, stakes, stakes_on_kinds
@@ -51,7 +51,7 @@ class Sides(NamedTuple):
     middle: Floats
     high: Floats
 
-    def take(self, rows: Integers) -> Sides:
+    def take(self, rows: Rows) -> Sides:
         return Sides(*(side[rows] for side in self))
 
 
@@ -64,7 +64,7 @@ class Estimates(NamedTuple):
     kinds: tuple[Sides, ...]
     ends: tuple[Range, ...]
 
-    def take(self, rows: Integers) -> Estimates:
+    def take(self, rows: Rows) -> Estimates:
         return Estimates(tuple(kind.take(rows) for kind in self.kinds), self.ends)
 
 

@@ -11,10 +11,10 @@ from outrule import progress, threads
 from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.model.codec import fingerprint
-from outrule.model.model import Model, column_names
+from outrule.model.model import Model
 from outrule.model.value import Value
 from outrule.proof.advice import RIVALS
-from outrule.proof.confidence import Estimate, Estimates, Observations, Range, student
+from outrule.proof.confidence import Estimate, Observations, Range, student
 from outrule.proof.judging import Judge, Versus
 from outrule.proof.logged import kind_of, sizes_of, support_of
 from outrule.proof.novelty import Facts, find_groups, notes_of
@@ -31,7 +31,6 @@ from outrule.proof.statement import (
 )
 from outrule.rules.decisions import RULES
 from outrule.rules.rules import Rule
-from outrule.types import Floats
 
 TOGETHER = 8  # rules whose decisions are held expanded
 Intervals = tuple[Estimate, Estimate]  # valid, and approximate
@@ -50,12 +49,11 @@ class Evaluation:
         earlier: tuple[Look, ...] = (),
         found: Segmentation | None = None,
     ):
-        self.found, self.numbers, self.log = found, numbers, numbers.estimates
+        self.found, self.numbers, self.logged = found, numbers, numbers.logged
         self.model, self.instances, self.earlier = model, instances, earlier
         self.confidence, self.max_weight = float(confidence), max_weight
         self.plain, self.calibrated = numbers.plain, numbers.calibrated
         self.total = numbers.total
-        self.ours = self.total("outcome", self.calibrated)
         looks = [look.n_instances for look in earlier]
         self.observations = Observations.from_instances(instances, max_weight, looks)
         kind = kind_of(model, instances, numbers.k, 0.0)
@@ -65,30 +63,20 @@ class Evaluation:
         # Any rival can fail it, on the whole or in a segment.
         shared = self.delta / ((len(model.rules) + 2) * (1 + (len(found) if found else 0)))
         levels = (self.margin, self.delta, shared)
-        self.whole = Judge(self.observations, kind.apart, *levels)
+        self.whole = Judge(self.observations, slice(None), kind.apart, *levels)
         self.segments = segment_judges(found, instances, self.whole, max_weight, earlier)
 
     def value(self, picks: Any) -> Intervals:
         """Valid and approximate intervals of the value of decisions."""
-        worth: Floats | Estimates = self.total("outcome", picks)
-        if self.log is not None:
-            worth = self.log.worth(picks)
-        bets = self.observations.bets(worth, self.ends)
+        bets = self.observations.bets(self.numbers.worth(picks), self.ends)
         return bets.interval(self.delta / 2), bets.approximate(self.delta, self.ends)
-
-    def gain(self, picks: Any) -> Floats | Estimates:
-        """How much more our decisions are worth than these, per instance."""
-        if self.log is None:
-            return self.ours - self.total("outcome", picks)
-        return self.log.gain(picks)
 
     def versus(self, name: str, picks: Any, tolerated: float) -> list[Versus]:
         """Judge a rival: on all data, and in every segment."""
-        theirs = self.total("outcome", picks)
-        gain = self.gain(picks)
+        theirs, gain = self.total("outcome", picks), self.numbers.gain(picks)
         whole = self.whole.versus(name, theirs, gain, tolerated)
-        if self.log is not None:
-            rival, never = RIVALS.get(name, name), self.log.never(picks)
+        if self.logged:
+            rival, never = RIVALS.get(name, name), self.numbers.never(picks)
             support = support_of(rival, *never, self.instances, self.observations)
             whole = whole._replace(unsupported=support)
         inside = [judge.versus(name, theirs, gain, tolerated) for judge in self.segments]
@@ -146,7 +134,8 @@ class Evaluation:
         """All that is stated; ``facts`` are what is known of the instances' novelty."""
         model, observations, found = self.model, self.observations, self.found
         unit = unit_of(model.settings.value, self.instances)
-        groups = find_groups(self.instances, self.ours - self.total("outcome", self.plain))
+        ours, plain = (self.total("outcome", one) for one in (self.calibrated, self.plain))
+        groups = find_groups(self.instances, ours - plain)
         table, violations, best = self.judge_all()
         every, *inside = ([rows[i] for rows in table] for i in range(1 + len(self.segments)))
         return Certificate(
@@ -194,7 +183,7 @@ class Evaluation:
             verdicts = dict.fromkeys(verdicts, "inconclusive")
         wanting = list(every)
         for one, rows in zip(self.segments, inside, strict=True):
-            n = one.judge.observations.n
+            n = one.observations.n
             for row in rows:  # the segment's share of all the data is assumed to stay
                 count = row.needed and -(-row.needed * observations.n // n)
                 wanting.append(row._replace(needed=count))
@@ -218,11 +207,11 @@ class Evaluation:
             "isotonic": self.value(self.numbers.isotonic),
             "best_rule": best,
         }
-        if self.log is None:
+        if not self.logged:
             found["oracle"] = self.value(self.numbers.oracle())
         near = min(every, key=lambda row: row.result.difference.mean)
         lowest = min(row.approximate.lower for row in every)
-        gain = self.observations.bets(self.gain(self.plain), self.whole.apart)
+        gain = self.observations.bets(self.numbers.gain(self.plain), self.whole.apart)
         return {
             "gap": near.result.difference.mean,
             "improvement": gain.interval(self.delta / 2),
@@ -238,14 +227,14 @@ class Evaluation:
 
     def feedback(self, rivals: list[Versus]) -> dict[str, Any]:
         """What a log of chosen items could show."""
-        if self.log is None:
+        if not self.logged:
             sizes = dict.fromkeys(("effective_n", "largest_weight", "unsupported"))
             return {"feedback": "full", "propensity_estimated": False, **sizes}
         theirs = [row.unsupported for row in rivals if row.unsupported is not None]
         return {
             "feedback": "logged",
             "propensity_estimated": self.instances.propensity_estimated,
-            **sizes_of(self.log.weights(), self.observations),
+            **sizes_of(self.numbers.weights(), self.observations),
             "unsupported": max(theirs, key=lambda support: support.share),
         }
 
@@ -256,7 +245,8 @@ def unit_of(value: Value, instances: Instances) -> str:
         return value.observation
     if instances.cluster is None:
         return "instance"
-    word = str(getattr(column_names(instances), "cluster", None) or "")
+    names = instances.origin.names
+    word = str(names.cluster) if names is not None else ""
     return word if word.isalpha() and word.islower() else "cluster"
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from outrule.data.origin import Rows
+from outrule.data.segments import Segment
 from outrule.proof.confidence import Bets, Estimate, Estimates, Observations, Range
 from outrule.proof.statement import RivalResult, Support, Verdict, weakest
 from outrule.types import Floats
@@ -31,10 +33,12 @@ class Judge:
     """Judges rivals on some observations: all of them, or those of a segment."""
 
     observations: Observations
+    rows: Rows  # of its instances
     apart: Range  # of a difference
     margin: float
     delta: float
     shared: float  # delta divided by how many rivals and segments can fail
+    segment: Segment | None = None
     n_segments: int = 0  # how many are judged beside it; 0 on the whole
 
     def versus(
@@ -44,6 +48,8 @@ class Judge:
 
         ``theirs`` is its value per instance, and ``gain`` how much more ours is.
         """
+        gain = gain.take(self.rows) if isinstance(gain, Estimates) else gain[self.rows]
+        value = self.observations.mean(theirs[self.rows])
         bets = self.observations.bets(gain, self.apart)
         difference, lower = bets.interval(self.shared), bets.lower(self.delta)
         near = bets.approximate(self.delta, self.apart)
@@ -58,7 +64,7 @@ class Judge:
             level, delta = (-tolerated, self.shared) if lags else (-self.margin, self.delta)
             needed = bets.needed(level, delta)
         stated: Verdict = found if self.observations.declared else "inconclusive"
-        result = RivalResult(name, self.observations.mean(theirs), difference, lower, stated)
+        result = RivalResult(name, value, difference, lower, stated)
         backing = 0.0
         if self.n_segments:
             backing = bets.evidence_above(-self.margin, self.delta / self.n_segments)

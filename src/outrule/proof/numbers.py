@@ -18,15 +18,6 @@ from outrule.types import Floats, Integers, Picks
 COLUMNS = ("outcome", "before", "after", "residual before", "residual after")
 
 
-class LogNumbers(Protocol):
-    """What a log with propensities says of decisions: see ``Log``."""
-
-    def worth(self, picks: Any) -> Estimates: ...
-    def gain(self, picks: Any) -> Estimates: ...
-    def never(self, picks: Any) -> tuple[Floats, Integers]: ...
-    def weights(self) -> Floats: ...
-
-
 class Numbers(Protocol):
     """Totals per instance; decisions are picks, or names of them where they are on disk."""
 
@@ -34,38 +25,18 @@ class Numbers(Protocol):
     calibrated: Any
     isotonic: Any
     k: int
+    logged: bool  # only some outcomes are known, so that values are estimates
 
-    @property
-    def estimates(self) -> LogNumbers | None: ...
     @property
     def fingerprint(self) -> str: ...
     def oracle(self) -> Any: ...
     def decisions(self, first: int, last: int) -> Callable[[int], Any]: ...
     def total(self, column: str, picks: Any) -> Floats: ...
     def squares(self, column: str) -> Floats: ...
-
-
-class InLog:
-    """What a log says of our decisions and of others, which are picks."""
-
-    def __init__(self, log: Log, calibrated: Picks):
-        self.log, self.ours = log, log.instances.mark(calibrated)
-
-    def worth(self, picks: Picks) -> Estimates:
-        """The value of decisions."""
-        return self.log.worth(self.log.instances.mark(picks))
-
-    def gain(self, picks: Picks) -> Estimates:
-        """How much more our decisions are worth."""
-        return self.log.difference(self.ours, self.log.instances.mark(picks))
-
-    def never(self, picks: Picks) -> tuple[Floats, Integers]:
-        """What could never be shown, where our decisions and these differ."""
-        return self.log.never(self.ours, self.log.instances.mark(picks))
-
-    def weights(self) -> Floats:
-        """Those of our decisions."""
-        return self.log.weights(self.ours)
+    def worth(self, picks: Any) -> Floats | Estimates: ...
+    def gain(self, picks: Any) -> Floats | Estimates: ...
+    def never(self, picks: Any) -> tuple[Floats, Integers]: ...
+    def weights(self) -> Floats: ...
 
 
 class InMemory:
@@ -84,13 +55,15 @@ class InMemory:
         self.k, before = self.layout.k, instances.prediction
         after = model.predict(instances)
         self.log = Log.of(model, instances, self.k, after, unknown=unknown)
+        self.logged = self.log is not None
         self.outcome = instances.filled(after).require_outcome("certify")
         columns = (self.outcome, before, after, self.outcome - before, self.outcome - after)
         self.columns = dict(zip(COLUMNS, columns, strict=True))
         self.plain, self.calibrated = self.picks(before), self.picks(after)
         frozen = self.layout.per_item.get("frozen")
         self.isotonic = self.picks(model.isotonic.apply(instances, frozen))
-        self.estimates = None if self.log is None else InLog(self.log, self.calibrated)
+        self.ours = self.total("outcome", self.calibrated)
+        self.marks = instances.mark(self.calibrated)
 
     @property
     def fingerprint(self) -> str:
@@ -118,6 +91,28 @@ class InMemory:
         if self.log is not None:
             squares = self.log.squares(self.columns[column])
         return np.asarray(np.add.reduceat(squares, self.layout.offsets[:-1]))
+
+    def worth(self, picks: Picks) -> Floats | Estimates:
+        """The value of decisions, per instance."""
+        if self.log is None:
+            return self.total("outcome", picks)
+        return self.log.worth(self.instances.mark(picks))
+
+    def gain(self, picks: Picks) -> Floats | Estimates:
+        """How much more our decisions are worth."""
+        if self.log is None:
+            return self.ours - self.total("outcome", picks)
+        return self.log.difference(self.marks, self.instances.mark(picks))
+
+    def never(self, picks: Picks) -> tuple[Floats, Integers]:
+        """What a log could never show, where our decisions and these differ."""
+        assert self.log is not None
+        return self.log.never(self.marks, self.instances.mark(picks))
+
+    def weights(self) -> Floats:
+        """How many items the observed ones of our decisions stand for, per instance."""
+        assert self.log is not None
+        return self.log.weights(self.marks)
 
 
 def total(flat: Floats, picks: Picks, layout: Layout) -> Floats:

@@ -20,7 +20,7 @@ from outrule.data.segments import Segments, values_of
 from outrule.data.sketch import Hashes, hash_all
 from outrule.errors import DataError, refuse_argument
 from outrule.model.model import Model, unseen_words
-from outrule.model.surveying import Survey, survey
+from outrule.model.surveying import FileReader, Survey, survey
 from outrule.problems.offers import count_without, few_choices_in, no_choices
 from outrule.proof.confidence import Estimates, Range, Sides
 from outrule.proof.continuation import looks_before
@@ -28,7 +28,7 @@ from outrule.proof.contrast import OutcomeEnds
 from outrule.proof.evaluation import Evaluation
 from outrule.proof.logged import EstimateKind
 from outrule.proof.novelty import compare_with, constant_columns
-from outrule.proof.numbers import InLog, InMemory
+from outrule.proof.numbers import InMemory
 from outrule.proof.segment_verdicts import cut_held_out
 from outrule.proof.statement import Certificate, Look
 from outrule.rules.decisions import RULES
@@ -47,9 +47,10 @@ class OnDisk:
 
     plain, calibrated, isotonic = PLAIN, CALIBRATED, ISOTONIC
 
-    def __init__(self, folder: Path, k: int) -> None:
-        self.folder, self.k, self.fingerprint = folder, k, ""
-        self.estimates: LogOnDisk | None = None
+    def __init__(self, folder: Path, k: int, *, logged: bool) -> None:
+        self.folder, self.k, self.logged, self.fingerprint = folder, k, logged, ""
+        self.kinds: tuple[EstimateKind, ...] = ()  # of a log
+        self.counts: dict[int, Integers] = {}  # how often an item could never be shown
 
     def oracle(self) -> int:
         return ORACLE
@@ -63,11 +64,27 @@ class OnDisk:
     def squares(self, column: str) -> Floats:
         return self.read(f"squares {column}")
 
+    def worth(self, picks: int) -> Floats | Estimates:
+        if not self.logged:
+            return self.total("outcome", picks)
+        return self._read(f"worth {picks}", tuple(kind.ends for kind in self.kinds))
+
+    def gain(self, picks: int) -> Floats | Estimates:
+        if not self.logged:
+            return self.total("outcome", CALIBRATED) - self.total("outcome", picks)
+        return self._read(f"gain {picks}", tuple(kind.apart for kind in self.kinds))
+
+    def never(self, picks: int) -> tuple[Floats, Integers]:
+        return self.read(f"never {picks}"), self.counts[picks]
+
+    def weights(self) -> Floats:
+        return self.read("weights")
+
     def add(self, numbers: InMemory) -> None:
         """The numbers of the next file."""
-        model, log = numbers.model, numbers.estimates
-        if log is not None and self.estimates is None:
-            self.estimates = LogOnDisk(self, log.log.kinds, model.best_rule)
+        model = numbers.model
+        if numbers.log is not None:
+            self.kinds = numbers.log.kinds
         for first, last in spans(RULES, len(model.rules)):
             decisions = numbers.decisions(first, last)
             for number in range(last - first):
@@ -78,18 +95,25 @@ class OnDisk:
             (ISOTONIC, numbers.isotonic, ("outcome",)),
         ):
             self._add(numbers, name, picks, columns)
-        if log is None:
+        if not self.logged:
             self._add(numbers, ORACLE, numbers.oracle(), ("outcome",))
         else:
-            self.write("weights", log.weights())
+            self.write("weights", numbers.weights())
         for column in ("before", "after"):
             self.write(f"squares {column}", numbers.squares(column))
 
     def _add(self, numbers: InMemory, name: int, picks: Picks, columns: Sequence[str]) -> None:
         for column in columns:
             self.write(f"{column} {name}", numbers.total(column, picks))
-        if self.estimates is not None and numbers.estimates is not None:
-            self.estimates.add(numbers.estimates, name, picks)
+        if not self.logged:
+            return
+        if name < 0 or name == numbers.model.best_rule:  # the only rule whose value is asked for
+            self._write(f"worth {name}", numbers.worth(picks))
+        if name != CALIBRATED:
+            self._write(f"gain {name}", numbers.gain(picks))
+            never, counts = numbers.never(picks)
+            self.write(f"never {name}", never)
+            self.counts[name] = self.counts.get(name, 0) + counts
 
     def write(self, name: str, values: Floats) -> None:
         spill(self.folder / name, values)
@@ -97,45 +121,15 @@ class OnDisk:
     def read(self, name: str) -> Floats:
         return np.asarray(np.memmap(self.folder / name, dtype=np.float64, mode="r"))
 
-
-class LogOnDisk:
-    """What a log says of the decisions on all instances: see ``InLog``."""
-
-    def __init__(self, numbers: OnDisk, kinds: tuple[EstimateKind, ...], best_rule: int) -> None:
-        self.numbers, self.kinds, self.best_rule = numbers, kinds, best_rule
-        self.counts: dict[int, Integers] = {}  # how often an item could never be shown
-
-    def add(self, log: InLog, name: int, picks: Picks) -> None:
-        """What the next file says of some decisions."""
-        if name < 0 or name == self.best_rule:  # the only rule whose value is asked for
-            self._write(f"worth {name}", log.worth(picks))
-        if name == CALIBRATED:
-            return
-        self._write(f"gain {name}", log.gain(picks))
-        never, counts = log.never(picks)
-        self.numbers.write(f"never {name}", never)
-        self.counts[name] = self.counts.get(name, 0) + counts
-
-    def worth(self, name: int) -> Estimates:
-        return self._read(f"worth {name}", tuple(kind.ends for kind in self.kinds))
-
-    def gain(self, name: int) -> Estimates:
-        return self._read(f"gain {name}", tuple(kind.apart for kind in self.kinds))
-
-    def never(self, name: int) -> tuple[Floats, Integers]:
-        return self.numbers.read(f"never {name}"), self.counts[name]
-
-    def weights(self) -> Floats:
-        return self.numbers.read("weights")
-
-    def _write(self, name: str, values: Estimates) -> None:
-        self.numbers.write(f"{name} middle", values.kinds[0].middle)  # the same for all
+    def _write(self, name: str, values: Any) -> None:
+        """Estimates, in files of their own."""
+        self.write(f"{name} middle", values.kinds[0].middle)  # the same for all
         for number, kind in enumerate(values.kinds):
-            self.numbers.write(f"{name} low {number}", kind.low)
-            self.numbers.write(f"{name} high {number}", kind.high)
+            self.write(f"{name} low {number}", kind.low)
+            self.write(f"{name} high {number}", kind.high)
 
     def _read(self, name: str, ends: tuple[Range, ...]) -> Estimates:
-        read, middle = self.numbers.read, self.numbers.read(f"{name} middle")
+        read, middle = self.read, self.read(f"{name} middle")
         kinds = (
             Sides(read(f"{name} low {number}"), middle, read(f"{name} high {number}"))
             for number in range(len(ends))
@@ -164,9 +158,9 @@ def certify_partitions(
     needed = found.n * (PER_RULE * len(model.rules) + OTHERS)
     needed += logged * found.n * (LOG_PER_RULE * len(model.rules) + LOG_OTHERS)
     with data.room(needed) as folder:
-        seen = _Held(model, found, OnDisk(folder, found.k), by)
-        for number in range(len(found.files)):
-            seen.add(number)
+        seen = _Held(model, found, OnDisk(folder, found.k, logged=logged), by)
+        for reader in found.readers:
+            seen.add(reader)
         numbers, heads = seen.numbers, seen.heads()
         seen.extent.check(model.problem)
         facts = compare_with(model, numbers.fingerprint, seen.hashes, heads.cluster)
@@ -189,7 +183,7 @@ def _looks_before(
         )
     before = found
     if found.n > n:
-        files = found.files[: ends.index(n) + 1]
+        files = [one.file for one in found.readers[: ends.index(n) + 1]]
         before = survey(found.data.only(files), model.problem, sample=2)
 
     def sizes() -> tuple[int, int] | None:
@@ -202,8 +196,8 @@ def _looks_before(
 
 def _fingerprint(found: Survey) -> str:
     digest = found.digest()
-    for number in range(len(found.files)):
-        found.add_to(digest, found.read(number))
+    for reader in found.readers:
+        found.add_to(digest, reader.read())
     return digest.hexdigest()
 
 
@@ -217,11 +211,11 @@ class _Held:
         self.rows: list[pl.DataFrame] = []
         self.without, self.unseen, self.extent = 0, dict[Any, None](), OutcomeEnds()
 
-    def add(self, number: int) -> None:
+    def add(self, reader: FileReader) -> None:
         """Read the next file."""
         model, found = self.model, self.found
-        instances = found.read(number)
-        with naming(found.files[number]):
+        instances = reader.read()
+        with naming(reader.file):
             model.check_alike(instances)
             layout = replace(model.problem.lay(instances), k=found.k)
             for columns in () if self.by is None else self.by.by:

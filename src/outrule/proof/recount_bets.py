@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -123,13 +123,14 @@ class Game:
 
 def ranks(instances: Instances) -> Integers:
     """The observation of every instance, in the order of the names where a table has them."""
-    names = getattr(instances.origin, "names", None)
+    origin: Any = instances.origin
+    names = getattr(origin, "names", None)
     if names is None:
         given = instances.cluster
         return np.arange(len(instances)) if given is None else given
-    labels = instances.origin.labels.to_list()  # type: ignore[attr-defined]
+    labels = origin.labels.to_list()
     if names.cluster is not None:
-        column = instances.origin.frame[str(names.cluster)].to_list()  # type: ignore[attr-defined]
+        column = origin.frame[str(names.cluster)].to_list()
         labels = [column[flat] for flat in instances.offsets[:-1]]
     ordered = sorted(set(labels), key=lambda label: (label != label, label))
     rank = {label: number for number, label in enumerate(ordered)}

@@ -92,15 +92,16 @@ def _groups(instances: Instances, difference: list[float]) -> Groups:
 
 def _columns(instances: Instances) -> dict[str, list[str]]:
     """The other columns that have one value per instance, as text."""
-    frame = getattr(instances.origin, "frame", None)
+    origin: Any = instances.origin
+    frame = getattr(origin, "frame", None)
     if frame is None:
-        columns = getattr(instances.origin, "columns", {})
+        columns = getattr(origin, "columns", {})
         return {
             name: [as_text(value) for value in column.tolist()]
             for name, column in columns.items()
             if column.ndim == 1 and column.dtype != bool
         }
-    roles = set(vars(instances.origin.names).values())  # type: ignore[attr-defined]
+    roles = set(vars(origin.names).values())
     starts, found = instances.offsets.tolist(), {}
     for name in frame.columns:
         kind = frame[name].dtype

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from outrule.data.instances import Instances
-from outrule.data.segments import Segment, Segmentation, Segments, as_segments, cut
+from outrule.data.segments import Segmentation, Segments, as_segments, cut
 from outrule.errors import DataError
 from outrule.model.model import Model
-from outrule.proof.confidence import Estimates, Observations
+from outrule.proof.confidence import Observations
 from outrule.proof.continuation import first_part
 from outrule.proof.judging import NEARLY, Judge, Versus
 from outrule.proof.statement import Certificate, Look, SegmentResult, Verdict
-from outrule.types import Floats, Integers
 
 
 def asked_segments(given: Any, model: Model, previous: Certificate | None) -> Segments | None:
@@ -43,28 +42,13 @@ def cut_held_out(
     return cut(instances, by, like)
 
 
-@dataclass(frozen=True, eq=False)
-class SegmentJudge:
-    """Judges rivals inside one segment."""
-
-    segment: Segment
-    rows: Integers
-    judge: Judge
-
-    def versus(
-        self, name: str, theirs: Floats, gain: Floats | Estimates, tolerated: float
-    ) -> Versus:
-        mine = gain.take(self.rows) if isinstance(gain, Estimates) else gain[self.rows]
-        return self.judge.versus(name, theirs[self.rows], mine, tolerated)
-
-
 def segment_judges(
     found: Segmentation | None,
     instances: Instances,
     whole: Judge,
     max_weight: float | None,
     earlier: Sequence[Look],
-) -> list[SegmentJudge]:
+) -> list[Judge]:
     """One judge for every segment; Holm's first step is at delta divided by their number."""
     if found is None:
         return []
@@ -73,24 +57,27 @@ def segment_judges(
         rows = np.flatnonzero(inside)
         looks = [int(np.searchsorted(rows, look.n_instances)) for look in earlier]
         observed = Observations.from_instances(instances.take(rows), max_weight, looks)
-        judge = replace(whole, observations=observed, n_segments=len(found))
-        judges.append(SegmentJudge(segment, rows, judge))
+        judge = replace(
+            whole, observations=observed, rows=rows, segment=segment, n_segments=len(found)
+        )
+        judges.append(judge)
     return judges
 
 
 def segment_results(
-    judges: Sequence[SegmentJudge],
+    judges: Sequence[Judge],
     judged: Sequence[Sequence[Versus]],
     names: Sequence[str],
     *,
     declared: bool,
 ) -> tuple[tuple[SegmentResult, ...], list[Verdict]]:
     """What is stated of every segment, and the verdicts as if the largest weight were declared."""
-    verdicts = [one.judge.verdict(rows) for one, rows in zip(judges, judged, strict=True)]
+    verdicts = [one.verdict(rows) for one, rows in zip(judges, judged, strict=True)]
     backing = [min(row.backing for row in rows) for rows in judged]
-    marked = holm(backing, judges[0].judge.delta) if judges else []
+    marked = holm(backing, judges[0].delta) if judges else []
     results = []
     for one, rows, verdict, mark in zip(judges, judged, verdicts, marked, strict=True):
+        assert one.segment is not None
         means = [row.result.difference.mean for row in rows]
         stated: Verdict = verdict if declared else "inconclusive"
         result = SegmentResult(
@@ -98,8 +85,8 @@ def segment_results(
             value=one.segment.value,
             pooled=one.segment.pooled,
             share=one.segment.share,
-            n_instances=len(one.rows),
-            n_observations=one.judge.observations.n,
+            n_instances=len(one.observations.group),
+            n_observations=one.observations.n,
             gap=min(means),
             gap_lower=min(row.result.lower for row in rows),
             best_rival=names[int(np.argmin(means))],

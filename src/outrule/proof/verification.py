@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import reprlib
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -166,8 +167,9 @@ def _conclusion(
     if data.declared and headline == "inconclusive":
         undecided = [rival for rival in rivals if rival["open"]]
         for one, rows in zip(counts, inside, strict=True):
-            scaled = [{**row, "needed": _of_all(row["needed"], one.n, data.n)} for row in rows]
-            undecided += [row for row in scaled if row["open"]]
+            for row in filter(itemgetter("open"), rows):
+                of_all = row["needed"] and -(-row["needed"] * data.n // one.n)
+                undecided.append({**row, "needed": of_all})
         needed = last_or_first(undecided)
     return {
         "verdict": headline,
@@ -175,10 +177,6 @@ def _conclusion(
         "if_declared": None if data.declared else min(provisional.values(), key=order.index),
         "needed": near_claim(needed, certificate.needed),
     }
-
-
-def _of_all(needed: int | None, n: int, n_whole: int) -> int | None:
-    return None if needed is None else -(-needed * n_whole // n)
 
 
 def _values(

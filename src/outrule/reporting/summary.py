@@ -16,7 +16,7 @@ from outrule.data.instances import Instances
 from outrule.data.origin import ArrayOrigin, TableOrigin
 from outrule.errors import DataError, refuse_argument
 from outrule.model.codec import fingerprint
-from outrule.model.model import Model, column_names, model_of
+from outrule.model.model import Model, model_of
 from outrule.proof.answer import LABELS, Answer
 from outrule.proof.certificate import Certificate, certify
 from outrule.proof.novelty import check_new
@@ -218,7 +218,7 @@ def _rival(result: RivalResult) -> dict[str, Any]:
 
 def _data_card(instances: Instances, certificate: Certificate) -> dict[str, Any]:
     sizes, origin = np.diff(instances.offsets), instances.origin
-    roles = column_names(instances)
+    roles = origin.names
     named = {} if roles is None else roles.roles
     shown: list[Any] = []
     if isinstance(origin, TableOrigin):

@@ -25,25 +25,10 @@ from outrule.proof.numbers import total
 from outrule.rules.decisions import RULES, decide_all, expand
 from outrule.types import Booleans, Floats, Picks
 from outrule.watching.detectors import STAKES
+from outrule.watching.state import State
 
 SEVERAL = 10  # instances, of which some offer a choice; a batch of fewer may be without any
 SIDES = ("worth less than predicted", "worth more than predicted")
-
-
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """What is fixed when a watch begins, so that no batch can change the bets on it."""
-
-    margin: float
-    max_weight: float | None
-    k: int  # size of the largest decision
-    full: bool  # the outcomes of all items are known
-    kappa: float | None  # of a log with propensities: see proof/logged.py
-
-    @property
-    def compares(self) -> bool:
-        """Whether rivals can be compared."""
-        return self.full or self.kappa is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,39 +43,39 @@ class Batch:
     realised: float
 
 
-def first_terms(
-    model: Model, instances: Instances, outcome: Floats, margin: float, max_weight: float | None
-) -> Terms:
-    """The terms of a watch that begins with these instances."""
-    k = max(model.problem.lay(instances).k, model.k)
+def begun(state: State, model: Model, instances: Instances, outcome: Floats) -> State:
+    """The state with what is fixed when a watch begins, so that no batch can change its bets."""
+    if state.full is not None:
+        return state
+    k, kappa = max(model.problem.lay(instances).k, model.k), None
     if instances.propensity is not None:
-        return Terms(margin, max_weight, k, False, kappa_of(model, instances))
-    return Terms(margin, max_weight, k, not bool(np.isnan(outcome).any()), None)
+        kappa = kappa_of(model, instances)
+    return replace(state, k=k, full=kappa is None and not np.isnan(outcome).any(), kappa=kappa)
 
 
-def add_up(model: Model, instances: Instances, outcome: Floats, terms: Terms) -> Batch:
+def add_up(model: Model, instances: Instances, outcome: Floats, state: State) -> Batch:
     """Decide a batch by the model and by its rivals, and add up the differences.
 
     ``outcome`` is flat, and NaN where it is not known. Cost: as that of ``certify`` without its
     bounds.
     """
     layout = model.problem.lay(instances)
-    _check_size(layout, terms)
-    observations = _observations(instances, terms)
+    _check_size(layout, state)
+    observations = _observations(instances, state)
     calibrated = model.predict(instances)
     ours = model.problem.pick_on_threads(calibrated, layout)
-    decided = _Decided(model, instances, layout, terms, calibrated, ours)
-    values = decided.logged() if terms.kappa is not None else decided.known(outcome)
+    decided = _Decided(model, instances, layout, state, calibrated, ours)
+    values = decided.logged() if state.kappa is not None else decided.known(outcome)
     realised, predicted = values.realised, values.predicted
     sides = (
         Sides(*(one - predicted for one in realised)),
         Sides(*(predicted - one for one in reversed(realised))),
     )
-    growth, sums, largest = [], [], terms.max_weight or 1.0
+    growth, sums, largest = [], [], state.max_weight or 1.0
     claims = chain(zip(values.gaps, repeat(values.apart)), zip(sides, repeat(values.off)))
     for claim, width in claims:
         low, middle, high = map(observations.of, claim)
-        shift, scale = terms.margin * observations.total, (width + terms.margin) * largest
+        shift, scale = state.margin * observations.total, (width + state.margin) * largest
         growth.append(log_growth((high + shift) / scale, (low + shift) / scale, STAKES))
         sums.append(float(middle.sum()))
     return Batch(
@@ -120,15 +105,15 @@ class _Decided:
     model: Model
     instances: Instances
     layout: Layout
-    terms: Terms
+    state: State
     calibrated: Floats
     ours: Picks
 
     def known(self, outcome: Floats) -> _Values:
         """From the outcomes of all items; or without gaps, from those of the chosen ones."""
-        model, terms, layout = self.model, self.terms, self.layout
+        model, state, layout = self.model, self.state, self.layout
         chosen = self._chosen()
-        _check_outcome(self.instances, outcome, chosen, terms)
+        _check_outcome(self.instances, outcome, chosen, state)
         realised, predicted = (
             np.add.reduceat(np.where(chosen, flat, 0.0), layout.offsets[:-1])
             for flat in (outcome, self.calibrated)
@@ -136,23 +121,23 @@ class _Decided:
         low, high = model.value_range
         apart = high - low
         if not model.problem.exactly_one:
-            apart = terms.k * (max(high, 0.0) - min(low, 0.0))
+            apart = state.size * (max(high, 0.0) - min(low, 0.0))
         gaps: Iterable[Sides] = ()
-        if terms.full:
+        if state.full:
             n = len(self.instances)
             if n >= SEVERAL and count_without(model.problem, self.instances) == n:
                 raise no_choices(n)  # no rival can be better, which would look like a proof
             value = total(outcome, self.ours, layout)
             rivals = (total(outcome, one, layout) for one in self._rivals())
             gaps = (Sides(*[value - theirs] * 3) for theirs in rivals)
-        return _Values(predicted, Sides(*[realised] * 3), gaps, apart, terms.k * (high - low))
+        return _Values(predicted, Sides(*[realised] * 3), gaps, apart, state.size * (high - low))
 
     def logged(self) -> _Values:
         """Of what the model decides, estimated from a log of whatever was chosen."""
-        model, instances, terms = self.model, self.instances, self.terms
-        assert terms.kappa is not None
-        kind = kind_of(model, instances, terms.k, terms.kappa)
-        trusted = min(terms.kappa, kappa_of(model, instances))  # less, if propensities are unknown
+        model, instances, state = self.model, self.instances, self.state
+        assert state.kappa is not None
+        kind = kind_of(model, instances, state.size, state.kappa)
+        trusted = min(state.kappa, kappa_of(model, instances))  # less, if propensities are unknown
         log = Log(instances, self.calibrated, (replace(kind, kappa=trusted),))
         marks = instances.mark(self.ours)
         low, high = model.value_range
@@ -162,7 +147,7 @@ class _Decided:
             log.worth(marks).kinds[0],
             (log.difference(marks, theirs).kinds[0] for theirs in rivals),
             kind.apart.high,
-            terms.k * (1 + terms.kappa) * (high - low),
+            state.size * (1 + state.kappa) * (high - low),
         )
 
     def _rivals(self) -> Iterator[Picks]:
@@ -176,7 +161,7 @@ class _Decided:
     def _chosen(self) -> Booleans:
         """What was done: the column ``chosen`` if there is one, else what the model decides."""
         origin = self.instances.origin
-        names = origin.frame.columns if isinstance(origin, TableOrigin) else origin.columns  # type: ignore[attr-defined] # of arrays
+        names = origin.frame.columns if isinstance(origin, TableOrigin) else origin.columns
         if CHOSEN not in names:
             return self.instances.mark(self.ours)
         marks = np.asarray(origin.flat_column(CHOSEN))
@@ -195,10 +180,10 @@ class _Decided:
         return marks
 
 
-def _observations(instances: Instances, terms: Terms) -> Observations:
+def _observations(instances: Instances, state: State) -> Observations:
     """Instances or clusters; weights that vary need a declared largest one, as in a certificate."""
     vary = instances.cluster is not None or instances.weight is not None
-    if vary and terms.max_weight is None:
+    if vary and state.max_weight is None:
         what = "cluster" if instances.cluster is not None else "instance"
         raise DataError(
             f"the instances have {'clusters' if what == 'cluster' else 'weights'}: max_weight must "
@@ -207,30 +192,30 @@ def _observations(instances: Instances, terms: Terms) -> Observations:
         )
     if instances.weight is not None and not instances.weight.any():
         raise DataError("all instances of the batch have weight zero: drop the batch.")
-    return Observations.from_instances(instances, terms.max_weight)
+    return Observations.from_instances(instances, state.max_weight)
 
 
-def _check_size(layout: Layout, terms: Terms) -> None:
+def _check_size(layout: Layout, state: State) -> None:
     """No bet may lose more than it has: stakes of at most 1/2 leave room for half as many again."""
-    if 2 * layout.k > 3 * terms.k:
+    if 2 * layout.k > 3 * state.size:
         raise DataError(
             f"decisions of this batch can have {layout.k} items, and those of fit and of the first "
-            f"batch at most {terms.k}. That is too many for the bets of this watch: begin a new "
+            f"batch at most {state.size}. That is too many for the bets of this watch: begin a new "
             "one with such instances."
         )
 
 
-def _check_outcome(instances: Instances, outcome: Floats, chosen: Booleans, terms: Terms) -> None:
+def _check_outcome(instances: Instances, outcome: Floats, chosen: Booleans, state: State) -> None:
     """Outcomes are inside their range; known for what was chosen, or for everything."""
     low, _ = instances.value_range
     unknown = np.isnan(outcome)
     known = np.where(unknown, low, outcome)
-    check_inside(known, "outcome", instances.origin, instances.offsets, instances.value_range)
-    missing = unknown if terms.full else unknown & chosen
+    check_inside(instances, known, "outcome", instances.value_range)
+    missing = unknown if state.full else unknown & chosen
     if not missing.any():
         return
     where = instances.where_flat(int(np.argmax(missing)))
-    if terms.full:
+    if state.full:
         raise DataError(
             f"outcome is missing at {where}. This watch compares with rivals by the outcome of "
             "every item: pass instances whose outcomes are all known, or begin a new watch on a "

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from outrule.types import Floats
-from outrule.watching.claims import SIDES, Batch, Terms
+from outrule.watching.claims import SIDES, Batch
 from outrule.watching.detectors import Detectors, refuted
 from outrule.watching.keys import Key
 from outrule.watching.state import HISTORY, Alarm, Row, State, Watched, Word, claim_states
@@ -15,7 +15,7 @@ from outrule.watching.status import WatchedClaim, WatchStatus, weakest
 
 
 def add_batch(
-    state: State, batch: Batch, terms: Terms, key: Key, content: str, leading: int, names: list[str]
+    state: State, batch: Batch, key: Key, content: str, leading: int, names: list[str]
 ) -> State:
     """The state after a batch; ``leading`` is the rival to show where no evidence tells them apart.
 
@@ -24,7 +24,7 @@ def add_batch(
     detectors = state.detectors() if state.claims else Detectors.fresh(len(batch.sums))
     sums = np.array([claim.sum for claim in state.claims]) if state.claims else 0.0
     evidence = detectors.evidence()[: len(batch.sums) - 2]
-    if terms.compares and evidence.any():
+    if state.compares and evidence.any():
         leading = int(np.argmax(evidence))
     detectors = detectors.after(batch.growth, state.n_batches + 1)
     row = Row(
@@ -32,8 +32,8 @@ def add_batch(
         content=content,
         n=batch.n,
         weight=batch.weight,
-        gap=batch.sums[leading] / batch.weight if terms.compares else None,
-        rival=leading if terms.compares else None,
+        gap=batch.sums[leading] / batch.weight if state.compares else None,
+        rival=leading if state.compares else None,
         against_rivals=None,
         against_predicted=0.0,
         predicted=batch.predicted / batch.weight,
@@ -43,9 +43,6 @@ def add_batch(
     )
     state = replace(
         state,
-        k=terms.k,
-        full=terms.full,
-        kappa=terms.kappa,
         n_batches=state.n_batches + 1,
         n_observations=state.n_observations + batch.n,
         first=key if state.first is None else state.first,

@@ -105,6 +105,11 @@ class State(Strict):
         return "full" if self.full else "chosen" if self.kappa is None else "logged"
 
     @property
+    def size(self) -> int:
+        """The size of the largest decision; 0 before the first batch."""
+        return self.k or 0
+
+    @property
     def last(self) -> Key | None:
         return self.history[-1].batch if self.history else None
 

@@ -20,7 +20,7 @@ from outrule.model.model import Model, model_of
 from outrule.proof.evaluation import names_of_rivals, unit_of
 from outrule.proof.novelty import check_batch
 from outrule.types import Floats
-from outrule.watching.claims import SIDES, Terms, add_up, first_terms
+from outrule.watching.claims import SIDES, add_up, begun
 from outrule.watching.counting import add_batch, status_of
 from outrule.watching.detectors import Detectors
 from outrule.watching.keys import Key, as_key, check_ascends, next_key
@@ -139,11 +139,11 @@ class Watch:
             key = self._key_of(batch, instances.fingerprint)
             if instances.propensity is not None or not np.isnan(outcome).any():
                 check_batch(self.model, instances)  # by chance, more are alike without outcomes
-            terms = self._terms(instances, outcome)
-            found = add_up(self.model, instances, outcome, terms)
+            state = begun(self.state, self.model, instances, outcome)
+            found = add_up(self.model, instances, outcome, state)
         unit = unit_of(self.model.settings.value, instances)
         content, best = instances.fingerprint, self.model.best_rule
-        state = add_batch(self.state, found, terms, key, content, best, self.rivals)
+        state = add_batch(state, found, key, content, best, self.rivals)
         self.state = replace(state, unit=unit)
         return self.status
 
@@ -203,8 +203,8 @@ class Watch:
 
     def _as_begun(self, instances: Instances) -> Instances:
         """With propensities if this is a watch of logs, without them if it is not."""
-        begun = self.state.feedback
-        if begun == "logged" and instances.propensity is None:
+        feedback = self.state.feedback
+        if feedback == "logged" and instances.propensity is None:
             unknown = ~instances.observed
             if unknown.any():
                 raise instances.fault(
@@ -214,7 +214,7 @@ class Watch:
                     np.flatnonzero(unknown),
                 )
             return replace(instances, propensity=np.ones(len(unknown)))
-        if begun in ("full", "chosen"):
+        if feedback in ("full", "chosen"):
             return replace(instances, propensity=None, propensity_estimated=False)
         return instances
 
@@ -240,9 +240,3 @@ class Watch:
                 "counted."
             )
         return key
-
-    def _terms(self, instances: Instances, outcome: Floats) -> Terms:
-        state = self.state
-        if state.k is None or state.full is None:
-            return first_terms(self.model, instances, outcome, state.margin, state.max_weight)
-        return Terms(state.margin, state.max_weight, state.k, state.full, state.kappa)

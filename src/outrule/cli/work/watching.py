@@ -172,7 +172,7 @@ def split_table(
         return
     for one, chosen in _split(instances, column):
         batch = instances.take(np.array(chosen))
-        rows = np.sort(batch.origin.rows)  # type: ignore[attr-defined] # a table
+        rows = np.sort(batch.origin.rows)  # type: ignore[union-attr] # a table
         yield one, batch, None if logged else outcome[rows]
 
 
@@ -189,7 +189,7 @@ def _outcome(frame: pl.DataFrame, name: str | None) -> Any:
 
 def _split(instances: Instances, name: str) -> Iterator[tuple[Any, list[int]]]:
     """The instances of every key, in the order of the keys."""
-    frame: pl.DataFrame = instances.origin.frame  # type: ignore[attr-defined] # a table
+    frame: pl.DataFrame = instances.origin.frame  # type: ignore[union-attr] # a table
     if name not in frame.columns:
         raise DataError(f"the batch {missing(name, frame.columns)}")
     column = frame[name].alias("")  # a name like ^x$ would be taken for a pattern

@@ -95,7 +95,9 @@ def plan(text: str, kinds: tuple[Any, ...], deepest: int = DEEPEST) -> Plan:
     nodes, uses = read(text).nodes, read(text).uses
     numbers = {name: i for i, name in enumerate(dict.fromkeys(use.name for use in uses))}
     empty = pl.DataFrame(schema={_name(i): kind for i, kind in enumerate(kinds)})
-    copies, sensitive = _count_copies(nodes), _find_sensitive(nodes)
+    copies = _count_copies(nodes)
+    # The nodes whose value goes where NaN and NULL differ.
+    sensitive = {id(part) for node in nodes if not _passes_nan(node) for part in node.parts}
     terms: dict[int, Term] = {}
     steps: list[PlanStep] = []
 
@@ -131,11 +133,6 @@ def _count_copies(nodes: Sequence[Node]) -> Counter[int]:
         for part in node.parts:
             copies[id(part)] += 2 if WORDS[node.operation].repeats else 1
     return copies
-
-
-def _find_sensitive(nodes: Sequence[Node]) -> set[int]:
-    """The nodes whose value goes where NaN and NULL differ."""
-    return {id(part) for node in nodes if not _passes_nan(node) for part in node.parts}
 
 
 def _passes_nan(node: Node) -> bool:

@@ -41,10 +41,6 @@ def _remainder(x: Any, y: Any) -> Any:
     return pl.when(y != 0).then(x.sign() * (x.abs() % y.abs()))
 
 
-def _round(x: Any, digits: int = 0) -> Any:
-    return x.round(min(digits, 15), mode="half_away_from_zero")
-
-
 def _cast(x: Any, name: str, strict: bool, source: Any) -> Any:
     kind = TYPES[name]
     if source == pl.String and kind == pl.Date:
@@ -95,7 +91,9 @@ FUNCTIONS: Mapping[str, Word] = {
     "POWER": _number(lambda x, y: x.pow(y), 2),
     "REGEXP_LIKE": Word(lambda x, pattern: x.str.contains(pattern), 2, 2, str),
     "RIGHT": Word(lambda x, n: x.str.tail(n), 2, 2, int),
-    "ROUND": Word(_round, 1, 2, int, numbers=True),
+    "ROUND": Word(
+        lambda x, n=0: x.round(min(n, 15), mode="half_away_from_zero"), 1, 2, int, numbers=True
+    ),
     "RTRIM": Word(lambda x: x.str.strip_chars_end(" ")),
     "STARTS_WITH": Word(lambda x, y: x.str.starts_with(y), 2, 2),
     "STRPTIME": Word(lambda x, form: x.str.strptime(pl.Datetime("us"), form), 2, 2, str),
