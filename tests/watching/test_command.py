@@ -363,6 +363,10 @@ def test_faults_of_a_folder_name_the_file_and_count_nothing(folder, tmp_path):
     assert refused(run(*given, "--batch-column", "day"), f"is in {first} and in {second}: a batch")
     table[500:].with_columns(pl.col("score") * 3).write_parquet(second)
     assert refused(run(*given), f"of {second}, counting from 1")
+    for path, part in ((first, table[:500]), (second, table[500:])):
+        part.with_columns(chosen=pl.lit("no")).write_parquet(path)
+    for more in ((), ("--batch-column", "trip")):
+        assert refused(run(*given, *more), f"Error: {first}: column 'chosen' must hold true or")
     second.write_bytes(second.read_bytes()[:-9])
     assert refused(run(*given), f"{second} is not a valid Parquet file")
     assert not (tmp_path / "state").exists()

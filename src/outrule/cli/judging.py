@@ -117,11 +117,11 @@ def certify(
         from outrule.cli.work import files, judging as work, pipelines  # loads Polars and Numba
 
         secret = files.open_key(key)
-        asked = work.Asked(confidence, max_weight, segments, min_share)
+        asked = work.Asked(confidence, max_weight, segments, min_share, previous)
         if any(map(is_folder, table)):
-            fitted, found = work.certify_folder(model, table, asked, secret, previous, scratch)
+            fitted, found = work.certify_folder(model, table, asked, secret, scratch)
         else:
-            fitted, _, found = work.certify_tables(model, table, asked, secret, previous)
+            fitted, _, found = work.certify_tables(model, table, asked, secret)
         answer = work.answer_of(fitted, found)
         shown = work.shown(answer, err=output == STANDARD)
     text = found.to_json(secret)

@@ -14,6 +14,7 @@ from outrule.cli.work.files import (
     check_table,
     open_files,
     open_key,
+    places_in,
     warn_of_unseen,
 )
 from outrule.cli.work.folders import Done, Fill, Filled, FolderJob, fill_folder
@@ -118,7 +119,8 @@ def _fill_all(job: FolderJob, fill: Fill) -> Done:
     check_table(job.output, (*inputs, job.key))
     job.check_column()
     opened = open_files(*inputs, outcome=False, key=open_key(job.key))
-    job.check_free(opened.table.frame.columns)
+    with places_in(opened.table):
+        job.check_free(opened.table.frame.columns)
     filled = fill(opened)
     warn_of_unseen(opened.model, *filled.found.instances)
     if errors is not None:
