@@ -535,6 +535,10 @@ def test_errors_name_the_options_of_the_command(folder, tmp_path):
     model, today, output = folder / "model.json", folder / "today.csv", tmp_path / "out.csv"
     decide = ("decide", model, today, "-o", output, "--explore")
     assert refused(run(*decide, "2"), "--explore must be a number in (0, 1]. Got 2.0")
+    for command in (decide, ("certify", model, today, "--confidence")):
+        result = run(*command, "0,9")
+        assert result.exit_code == 2
+        assert f"Invalid value for '{command[-1]}': '0,9' is not a number" in result.stderr
     assert refused(run(*decide, "0.1", "--seed", "-1"), "--seed must be a whole number of at least")
 
 

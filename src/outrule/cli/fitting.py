@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import outrule
-from outrule.cli.options import SCRATCH, SPEC, check_output, finish
+from outrule.cli.options import SCRATCH, SPEC, check_output, finish, number
 from outrule.cli.talking import printable, say, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD, is_folder
@@ -25,7 +25,10 @@ def fit(
     spec: SPEC,
     output: Annotated[str, typer.Option("--output", "-o", metavar="MODEL", help="File to write.")],
     epsilon: Annotated[
-        float | None, typer.Option(help="Overrides that of the spec; in the units of the outcome.")
+        float | None,
+        typer.Option(
+            parser=number, help="Overrides that of the spec; in the units of the outcome."
+        ),
     ] = None,
     refits: Annotated[
         int,

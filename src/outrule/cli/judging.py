@@ -17,6 +17,7 @@ from outrule.cli.options import (
     check_output,
     check_side_files,
     finish,
+    number,
 )
 from outrule.cli.talking import waiting
 from outrule.errors import DataError
@@ -41,7 +42,9 @@ EARLIER = Annotated[
 ]
 FILE = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
 JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-LEVEL = Annotated[float, typer.Option(help="Probability with which the verdict must hold.")]
+LEVEL = Annotated[
+    float, typer.Option(parser=number, help="Probability with which the verdict must hold.")
+]
 SEGMENTS = Annotated[
     list[str] | None,
     typer.Option(
@@ -50,7 +53,8 @@ SEGMENTS = Annotated[
     ),
 ]
 MIN_SHARE = Annotated[
-    float | None, typer.Option(help="Smallest share of a segment; smaller ones are pooled.")
+    float | None,
+    typer.Option(parser=number, help="Smallest share of a segment; smaller ones are pooled."),
 ]
 JUNIT = Annotated[
     str | None,

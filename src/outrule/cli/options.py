@@ -34,6 +34,14 @@ class Over(StrEnum):
     UNIFORM, RULES = "uniform", "rules"
 
 
+def number(text: str) -> float:
+    """The number that an option gives."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number, such as 0.05.") from None
+
+
 UNSEEN = Annotated[
     Unseen,
     typer.Option(help="Items that were not in training: keep them with a warning, or stop."),
@@ -49,7 +57,9 @@ SCRATCH = Annotated[
 SPEC = Annotated[str, typer.Option(metavar="FILE", help="TOML file: problem, columns, rules.")]
 MOST = Annotated[
     float | None,
-    typer.Option(help="Largest weight (or number of instances) that one cluster can have."),
+    typer.Option(
+        parser=number, help="Largest weight (or number of instances) that one cluster can have."
+    ),
 ]
 ON_ERROR = Annotated[
     OnError,

@@ -26,6 +26,7 @@ from outrule.errors import DataError
 from outrule.files import is_folder, local_path
 from outrule.model.exploring import Exploration, explore
 from outrule.model.model import Model
+from outrule.model.value import Value
 
 
 def predict_all(job: FolderJob, unseen: Unseen) -> Done:
@@ -40,11 +41,14 @@ def predict_all(job: FolderJob, unseen: Unseen) -> Done:
     return _fill_all(job, fill)
 
 
-def decide_all(job: FolderJob, unseen: Unseen) -> tuple[Done, float | None]:
+def decide_all(job: FolderJob, unseen: Unseen) -> tuple[Done, str | None]:
     """Add the decisions; also what exploring is expected to cost per instance, if it does."""
     column, how, costs = job.columns[0], job.how, list[tuple[int, float]]()
+    value = Value()
 
     def fill(opened: Opened) -> Filled:
+        nonlocal value
+        value = opened.model.settings.value
         model, problem = opened.model, opened.model.problem
         explorer = None
         if "explore" in how:
@@ -65,7 +69,8 @@ def decide_all(job: FolderJob, unseen: Unseen) -> tuple[Done, float | None]:
     done = _fill_all(job, fill)
     if not costs:
         return done, None
-    return done, sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
+    cost = sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
+    return done, value.amount(f"{cost:.4g}")
 
 
 class Explorer:
