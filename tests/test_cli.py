@@ -764,9 +764,16 @@ def test_a_pipe_that_closes_early_is_no_traceback(folder):
     assert process.returncode == 141
 
 
-def test_help_and_version_need_nothing_heavy():
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["demo", "chess"]])
+def test_help_version_and_a_wrong_demo_need_nothing_heavy(words):
     heavy = "'numpy', 'polars', 'scipy', 'sklearn', 'numba', 'matplotlib'"
-    code = f"import sys, outrule.cli; sys.exit(not {{{heavy}}}.isdisjoint(sys.modules))"
+    code = f"""
+import sys, typer, outrule.cli
+try:
+    outrule.cli.app({words})
+except (SystemExit, typer.Exit):
+    sys.exit(not {{{heavy}}}.isdisjoint(sys.modules))
+"""
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -802,6 +809,13 @@ def test_the_example_is_one_that_the_other_commands_can_use(tmp_path):
     assert run("certify", model, later).exit_code == 0
     (tmp_path / "file").touch()
     assert refused(run("example", tmp_path / "file"), "file: File exists")
+
+
+@pytest.mark.parametrize("command", [["example"], ["demo", "-o"], ["reproduce", "-o"]])
+def test_no_command_makes_more_than_one_folder(command, tmp_path):
+    words = f"the folder {tmp_path / 'a'} does not exist: create it first."
+    assert refused(run(*command, tmp_path / "a" / "b"), words)
+    assert not (tmp_path / "a").exists()
 
 
 def test_the_demo_prints_a_table_or_a_certificate():

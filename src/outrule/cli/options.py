@@ -114,6 +114,12 @@ def check_output(
             raise DataError(f"{output} is an input of this command: {words}.")
 
 
+def check_folder(folder: str | Path) -> None:
+    """Raise an error for a folder that cannot be made, because the one it is in does not exist."""
+    if not Path(folder).exists():
+        check_output(str(folder), ())
+
+
 def check_side_files(files: dict[str, str | None], inputs: Sequence[str | None]) -> None:
     """What options name beside the output (-o) must be files, and all of them different."""
     for option, path in files.items():
