@@ -40,7 +40,9 @@ def fit(
     scratch: SCRATCH = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="For a folder: progress to continue from after a kill."),
+        typer.Option(
+            metavar="FILE", help="For a folder: progress of the loop, to continue after a kill."
+        ),
     ] = None,
     scheduler: Annotated[
         str | None,
