@@ -804,8 +804,9 @@ def test_the_example_is_one_that_the_other_commands_can_use(tmp_path):
     result = run("example", tmp_path / "trips")
     assert result.exit_code == 0, result.stderr
     past, later, spec = (Path(line.removeprefix("wrote ")) for line in result.stdout.splitlines())
-    model = tmp_path / "model.json"
-    assert run("fit", past, "--spec", spec, "-o", model).exit_code == 0
+    model = tmp_path / "my model.json"
+    fitted = run("fit", past, "--spec", spec, "-o", model)
+    assert f". Next: outrule certify '{model}' LATER_TABLE" in fitted.stdout
     assert run("certify", model, later).exit_code == 0
     (tmp_path / "file").touch()
     assert refused(run("example", tmp_path / "file"), "file: File exists")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -112,5 +113,5 @@ def fit(
     for words in summary["warnings"]:
         say(f"Warning: {printable(words)}", err=True)
     shown = json.dumps(summary, indent=1) if as_json else shown
-    then = f". Next: outrule certify {output} LATER_TABLE -o certificate.json"
+    then = f". Next: outrule certify {quote(output)} LATER_TABLE -o certificate.json"
     finish(to_text(model, secret), output, shown, as_json=as_json, then=then)
