@@ -107,7 +107,7 @@ def test_the_life_of_a_watch_and_its_exit_codes(folder, tmp_path):
     noted = watch(folder, None, state, "--acknowledge")
     assert noted.exit_code == 3
     assert watch(folder, None, state).exit_code == 3
-    assert refused(watch(folder, None, state, "--acknowledge"), "no alarm to acknowledge")
+    assert refused(watch(folder, None, state, "--acknowledge"), f"{state}: there is no alarm")
     assert Watch.from_json(state.read_text(), load_model(folder / "model.json")).state.n == 0
 
 

@@ -118,7 +118,10 @@ def watch(
             begin = table is not None
             watcher = work.open_watch(fitted, state, length, usual, margin, max_weight, begin=begin)
             if acknowledge:
-                watcher.acknowledge()
+                try:
+                    watcher.acknowledge()
+                except DataError as error:
+                    raise error.said_by(state) from None
             notes = []
             if table is not None:
                 notes = work.count_batches(watcher, table, read, batch_key, batch_column)
