@@ -95,7 +95,8 @@ def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
     tasks: list[Future[None]] = []
     try:
         tasks.extend(_pool().submit(take_chunks) for _ in range(width))
-        while wait(tasks, LOOK).not_done:  # Polars lets Ctrl-C end no wait
+        # With the signal handler of Polars, Ctrl-C does not end a wait.
+        while wait(tasks, LOOK).not_done:
             pass
     except BaseException as error:  # Ctrl-C, or there is no memory for a thread
         errors[STOPPED] = error
