@@ -271,7 +271,8 @@ def test_outcomes_are_not_needed_and_not_looked_at(folder, tmp_path):
 def test_a_column_is_only_replaced_when_asked(folder, tmp_path):
     write_table(trips(3, 50).with_columns(calibrated=0.0), tmp_path / "t.csv")
     command = ("predict", folder / "model.json", tmp_path / "t.csv", "-o", tmp_path / "out.csv")
-    assert refused(run(*command), "already has a column 'calibrated'", "--column", "--overwrite")
+    words = f"{tmp_path / 't.csv'}: the table already has a column 'calibrated'"
+    assert refused(run(*command), words, "--column", "--overwrite")
     assert refused(run(*command, "--column", ""), "--column is empty")
     assert not (tmp_path / "out.csv").exists()
     assert run(*command, "--overwrite").exit_code == 0
@@ -311,9 +312,13 @@ def test_items_that_look_like_numbers_are_the_items_of_training(tmp_path):
             "'score' holds text. It must hold numbers, such as 0.7",
         ),
         (lambda frame: frame.with_columns(pickup_km=pl.lit("far")), "no long pickups"),
-        (lambda frame: frame.with_columns(score=2 * pl.col("score")), "outside [0, 1]"),
+        (
+            lambda frame: frame.with_columns(score=2 * pl.col("score")),
+            "outside [0, 1]. The model was fitted for this range: correct the value, or set",
+        ),
         (lambda frame: frame.head(0), "no rows"),
         (lambda frame: frame.with_columns(driver=pl.lit("ann")), "offered twice"),
+        (lambda frame: frame.with_columns(driver=pl.lit(1.5)), "'driver' holds Float64, but held"),
     ],
 )
 def test_a_table_that_does_not_fit_the_model_is_refused(folder, tmp_path, change, words):
@@ -321,8 +326,26 @@ def test_a_table_that_does_not_fit_the_model_is_refused(folder, tmp_path, change
     for command in ("predict", "decide", "certify"):
         output = tmp_path / "out.csv"
         result = run(command, folder / "model.json", tmp_path / "t.parquet", "-o", output)
-        assert refused(result, words)
+        assert refused(result, words, tmp_path / "t.parquet")
         assert not output.exists()
+
+
+@pytest.mark.parametrize("command", ["fit", "check"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda frame: frame.head(0), "the table has no rows"),
+        (lambda frame: frame.drop("score"), "[data] prediction: there is no column 'score'"),
+        (lambda frame: frame.with_columns(score=pl.lit("high")), "'score' holds text"),
+        (lambda frame: frame.with_columns(score=pl.lit(2)), "Set value_range = [low, high] in"),
+        (lambda frame: frame.with_columns(driver=pl.lit("ann")), "offered twice"),
+    ],
+)
+def test_a_table_that_does_not_fit_the_spec_is_refused(folder, tmp_path, command, change, words):
+    spec, table = folder / "spec.toml", tmp_path / "t.parquet"
+    write_table(change(trips(3, 50)), table)
+    given = (table, "--spec", spec, "-o", tmp_path / "m") if command == "fit" else (spec, table)
+    assert refused(run(command, *given), words, table)
 
 
 def test_certify_ends_with_a_code_for_each_verdict(folder, tmp_path):
@@ -368,8 +391,8 @@ def test_a_certificate_is_continued_with_another_table(folder, tmp_path):
     outrule.verify(found, outrule.load(model), open_files(str(model), *map(str, tables)))
     assert refused(run("certify", model, *tables), "several tables need --continue")
     for words, given in (
-        ("the first 90 instances are not those of the earlier", tables[:2]),
-        ("the first 90 instances are not those of the earlier", [tables[1], tables[0], tables[2]]),
+        (f"Error: the first 90 instances are not those of {looks[1]} (or", tables[:2]),
+        (f"are not those of {looks[1]} (or", [tables[1], tables[0], tables[2]]),
         ("is in", [tables[0], tables[1], tables[1]]),
     ):
         assert refused(run("certify", model, *given, "--continue", looks[1]), words)
@@ -406,8 +429,8 @@ def test_certify_and_report_judge_inside_segments(folder, tmp_path):
     page = run("report", model, later, "--segments", "town", "-o", tmp_path / "report.html")
     assert page.exit_code == 0
     refused(run("certify", model, later, "--segments", "pickup_km"), "'pickup_km' changes within")
-    refused(run("certify", model, later, "--segments", "city"), "column 'city' is missing")
-    refused(run("certify", model, later, "--min-share", "0.1"), "--min-share needs --segments")
+    refused(run("certify", model, later, "--segments", "city"), f"{later}: column 'city' is missin")
+    refused(run("certify", model, later, "--min-share", "0.1"), "Error: --min-share needs --segme")
     bad = ("certify", model, later, "--segments", "town")
     refused(run(*bad, "--segments", "town"), "--segments names a column twice")
     refused(run(*bad, "--min-share", "2"), "--min-share must be a number in (0, 1]")
@@ -512,6 +535,10 @@ def test_errors_name_the_options_of_the_command(folder, tmp_path):
     model, today, output = folder / "model.json", folder / "today.csv", tmp_path / "out.csv"
     decide = ("decide", model, today, "-o", output, "--explore")
     assert refused(run(*decide, "2"), "--explore must be a number in (0, 1]. Got 2.0")
+    for command in (decide, ("certify", model, today, "--confidence")):
+        result = run(*command, "0,9")
+        assert result.exit_code == 2
+        assert f"Invalid value for '{command[-1]}': '0,9' is not a number" in result.stderr
     assert refused(run(*decide, "0.1", "--seed", "-1"), "--seed must be a whole number of at least")
 
 
@@ -737,9 +764,16 @@ def test_a_pipe_that_closes_early_is_no_traceback(folder):
     assert process.returncode == 141
 
 
-def test_help_and_version_need_nothing_heavy():
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["demo", "chess"]])
+def test_help_version_and_a_wrong_demo_need_nothing_heavy(words):
     heavy = "'numpy', 'polars', 'scipy', 'sklearn', 'numba', 'matplotlib'"
-    code = f"import sys, outrule.cli; sys.exit(not {{{heavy}}}.isdisjoint(sys.modules))"
+    code = f"""
+import sys, typer, outrule.cli
+try:
+    outrule.cli.app({words})
+except (SystemExit, typer.Exit):
+    sys.exit(not {{{heavy}}}.isdisjoint(sys.modules))
+"""
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -770,11 +804,19 @@ def test_the_example_is_one_that_the_other_commands_can_use(tmp_path):
     result = run("example", tmp_path / "trips")
     assert result.exit_code == 0, result.stderr
     past, later, spec = (Path(line.removeprefix("wrote ")) for line in result.stdout.splitlines())
-    model = tmp_path / "model.json"
-    assert run("fit", past, "--spec", spec, "-o", model).exit_code == 0
+    model = tmp_path / "my model.json"
+    fitted = run("fit", past, "--spec", spec, "-o", model)
+    assert f". Next: outrule certify '{model}' LATER_TABLE" in fitted.stdout
     assert run("certify", model, later).exit_code == 0
     (tmp_path / "file").touch()
     assert refused(run("example", tmp_path / "file"), "file: File exists")
+
+
+@pytest.mark.parametrize("command", [["example"], ["demo", "-o"], ["reproduce", "-o"]])
+def test_no_command_makes_more_than_one_folder(command, tmp_path):
+    words = f"the folder {tmp_path / 'a'} does not exist: create it first."
+    assert refused(run(*command, tmp_path / "a" / "b"), words)
+    assert not (tmp_path / "a").exists()
 
 
 def test_the_demo_prints_a_table_or_a_certificate():

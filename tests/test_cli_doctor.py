@@ -260,6 +260,13 @@ def test_rules_that_decide_nothing_of_their_own_are_named(tmp_path):
     assert "40 multipliers make " in one(found, "rules", "note")["what"]
 
 
+def test_a_rule_that_cannot_be_read_is_shown_as_fit_shows_it(tmp_path):
+    write_table(trips(1, 50).with_columns(pickup_km=pl.lit("far")), tmp_path / "t.csv")
+    (tmp_path / "spec.toml").write_text(SPEC)
+    result = run("doctor", tmp_path / "t.csv", "--spec", tmp_path / "spec.toml")
+    assert re.search(r"\n +\^\n", result.stdout), result.stdout
+
+
 def test_a_rule_that_cannot_decide_does_not_hide_the_others(tmp_path):
     frame = trips(1, 100)
     km = frame["pickup_km"].to_list()
@@ -501,11 +508,12 @@ def test_a_true_certificate_is_verified_and_a_changed_one_is_not(folder, certifi
     assert "c.json is not true: gap_lower: the certificate says" in result.stderr
     other = run("verify", certified, model, folder / "past.csv")
     assert other.exit_code == 2
-    assert "the certificate was made on other data: pass the same tables" in other.stderr
+    words = f"{certified} was made on other data than {folder / 'past.csv'}: pass the same tables"
+    assert words in other.stderr
     command = ("fit", folder / "past.csv", "--spec", folder / "spec.toml", "--epsilon", 0.04)
     assert run(*command, "-o", tmp_path / "m.json").exit_code == 0
     other = run("verify", certified, tmp_path / "m.json", later)
-    assert "the certificate was made for another model" in other.stderr
+    assert f"{certified} was made for another model than {tmp_path / 'm.json'}" in other.stderr
 
 
 def test_verify_honours_keys_and_refuses_what_is_no_certificate(folder, certified, tmp_path):  # noqa: F811

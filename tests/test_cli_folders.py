@@ -298,7 +298,12 @@ def test_fit_on_a_folder_says_what_it_cannot_do(past):
     segments = SPEC + '[fit]\nsegments = ["driver"]\n'
     assert "'driver' changes within the instance" in words(spec=segments)
     typo = SPEC.replace('prediction = "score"', 'prediction = "scor"')
-    assert "there is no column 'scor'. Did you mean 'score'?" in words(spec=typo)
+    first = f"Error: {past / 'past' / '0.parquet'}: {past / 'spec.toml'}, "
+    found = words(spec=typo)
+    assert found.startswith(first)
+    assert "there is no column 'scor'. Did you mean 'score'?" in found
+    wrong = SPEC.replace("pickup_km > 3", "driver > 3")
+    assert words(spec=wrong).startswith(f"{first}rule 1 ('no long pickups'): cannot compare string")
     assert "scratch folder" in words("--scratch", past / "nowhere")
 
 

@@ -48,7 +48,8 @@ def run(*arguments):
 def folder(tmp_path):
     offers(600, 0).write_parquet(tmp_path / "full.parquet")
     offers(2_000, 1).drop("clicked").write_parquet(tmp_path / "today.parquet")
-    (tmp_path / "full.toml").write_text(SPEC.format(more=""))
+    named = SPEC.format(more="") + '[value]\nname = "clicks"\n'
+    (tmp_path / "full.toml").write_text(named)
     (tmp_path / "log.toml").write_text(SPEC.format(more='propensity = "propensity"'))
     spec = ("--spec", tmp_path / "full.toml")
     found = run("fit", tmp_path / "full.parquet", *spec, "-o", tmp_path / "model.json")
@@ -71,7 +72,7 @@ def logged(decisions):
 @pytest.mark.parametrize("over", ["uniform", "rules"])
 def test_explored_decisions_can_be_fitted_and_certified(folder, over):
     found, decisions = explore(folder, "--explore-over", over)
-    cost = re.search(r"exploring is expected to cost (\S+) per instance", found.stderr)
+    cost = re.search(r"exploring is expected to cost (\S+) clicks per instance", found.stderr)
     assert over == "rules" or 0.08 < float(cost[1]) < 0.16
     assert decisions["chosen"].sum() == 2_000
     sums = decisions.group_by("visit").agg(pl.col("propensity").sum())["propensity"]

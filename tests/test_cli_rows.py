@@ -40,7 +40,7 @@ def test_an_error_stops_the_command_and_names_the_line(folder, tmp_path, today):
     path, trip = today((7, "pickup_km", None), (20, "score", "1.5"))
     command = (folder / "model.json", path, "-o", tmp_path / "out.csv")
     for name in ("decide", "predict"):
-        words = f"score is 1.5 at instance {trip[20]}, line 22 of {path}, outside [0, 1]. Set value"
+        words = f"score is 1.5 at instance {trip[20]}, line 22 of {path}, outside [0, 1]. The "
         assert refused(run(name, *command), words.replace("score", "prediction"))
     path, _ = today((7, "pickup_km", None))
     assert refused(run("decide", *command), f"is NULL at instance {trip[7]}, line 9 of {path}.")

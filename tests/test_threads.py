@@ -167,6 +167,27 @@ def test_ctrl_c_stops_all_threads():
     assert len(done) == n_done
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_is_heard_although_polars_lets_waits_go_on_and_ends_long_chunks():
+    def work(chunk):
+        if chunk == 0:
+            time.sleep(0.5)  # until the caller waits
+            os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1_000):  # 10 seconds
+            time.sleep(0.01)
+            threads.check_stop()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.siginterrupt(signal.SIGINT, False)  # as it is after an import of Polars
+    start = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            threads.run(work, 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert time.monotonic() - start < 5
+
+
 def test_the_number_of_threads_is_as_scikit_learn_counts_them():
     counts = {None: 4, -1: 4, -2: 3, -4: 1, -9: 1, 1: 1, 8: 8}
     for n_jobs, expected in counts.items():

@@ -13,18 +13,21 @@ from functools import cache, wraps
 from itertools import count
 from numbers import Integral
 from pathlib import Path
+from threading import Event
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
 from outrule.errors import refuse_argument
 
+LOOK = 0.1  # seconds after which a thread that waits for others hears Ctrl-C
 STOPPED = -1  # in the place of a chunk, where the caller's thread has met an error
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 _jobs: ContextVar[int | None] = ContextVar("jobs", default=None)
 _width: ContextVar[int] = ContextVar("width", default=0)  # of the pool that this thread is in
+_stopped: ContextVar[Event] = ContextVar("stopped")  # whether the caller of this thread has stopped
 
 
 def check_jobs(n_jobs: Any, owner: str) -> None:
@@ -78,10 +81,11 @@ def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
         return [work(chunk) for chunk in range(n_chunks)]
     results: list[Any] = [None] * n_chunks
     errors: dict[int, BaseException] = {}
-    numbers = count()
+    numbers, stopped = count(), Event()
 
     def take_chunks() -> None:
         _width.set(width)
+        _stopped.set(stopped)
         while not errors and (chunk := next(numbers)) < n_chunks:
             try:
                 results[chunk] = work(chunk)
@@ -91,15 +95,25 @@ def run(work: Callable[[int], Result], n_chunks: int) -> list[Result]:
     tasks: list[Future[None]] = []
     try:
         tasks.extend(_pool().submit(take_chunks) for _ in range(width))
-        wait(tasks)
+        # With the signal handler of Polars, Ctrl-C does not end a wait.
+        while wait(tasks, LOOK).not_done:
+            pass
     except BaseException as error:  # Ctrl-C, or there is no memory for a thread
         errors[STOPPED] = error
+        stopped.set()
         wait(tasks)  # they take no more chunks, and nothing runs behind the caller's back
     if errors:  # chunks are taken in order, so the first that fails is always among them
         raise errors[min(errors)]
     for task in tasks:
         task.result()  # raises what has ended a thread outside of the work
     return results
+
+
+def check_stop() -> None:
+    """Raise in a thread whose caller has stopped; for chunks of work that take seconds."""
+    stopped = _stopped.get(None)
+    if stopped is not None and stopped.is_set():
+        raise KeyboardInterrupt  # nobody sees it: the caller raises its own
 
 
 @contextmanager

@@ -23,6 +23,18 @@ def plural(noun: str) -> str:
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
 
 
+def byte_size(n_bytes: float) -> str:
+    """A number of bytes in the unit that fits.
+
+    >>> byte_size(20), byte_size(3_000), byte_size(1_240_000), byte_size(1.5e12)
+    ('20 bytes', '3.0 kB', '1.2 MB', '1,500.0 GB')
+    """
+    for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= one:
+            return f"{n_bytes / one:,.1f} {unit}"
+    return f"{n_bytes:.0f} bytes"
+
+
 def listed(words: Sequence[str]) -> str:
     """A, b and c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

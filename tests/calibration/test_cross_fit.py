@@ -12,6 +12,7 @@ import slow_curves
 import slow_trees
 
 import outrule
+from outrule import threads
 from outrule.calibration import cross_fit, curves, trees
 from outrule.calibration.audit import part_of
 from outrule.calibration.cross_fit import fit_curve
@@ -66,6 +67,15 @@ def fit(data, problem=None, rules=RULES, **settings):
     settings = {"epsilon": 0.05, "start": START, "rivals": BOTH, "random_state": 0} | settings
     calibrator = outrule.DecisionCalibrator(problem, rules, **settings)
     return calibrator.fit(*(data if isinstance(data, tuple) else (data,)))
+
+
+@pytest.mark.parametrize("most", [{"max_trees": 0}, {"max_trees": 20, "max_patches": 1}])
+def test_members_look_whether_they_are_stopped_before_every_tree_and_curve(most, monkeypatch):
+    looks = []
+    monkeypatch.setattr(threads, "check_stop", lambda: looks.append(1))
+    model = fit(world(0), start=replace(START, **most)).model_
+    kept = [len(one.patches) + (len(one.trees.values) if one.trees else 0) for one in model.members]
+    assert len(looks) >= sum(kept) > 0
 
 
 def slow_member(member, model, instances):

@@ -5,6 +5,7 @@ import functools
 import hashlib
 import importlib.util
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -124,17 +125,17 @@ def test_the_commands_that_a_demo_prints_give_what_it_wrote(tmp_path, small, mon
     monkeypatch.chdir(tmp_path)
     small("bank")
     run = CliRunner().invoke
-    shown = run(app, ["demo", "bank"])
+    folder = Path("my bank")
+    shown = run(app, ["demo", "bank", "-o", str(folder)])
     assert "Watched after that, day by day: lost: “call everyone” has been better" in shown.stdout
     commands = re.findall(r"^  outrule (.*)$", shown.stdout, re.M)
-    assert [command.split()[0] for command in commands] == ["fit", "certify", "report", "watch"]
+    assert [shlex.split(one)[0] for one in commands] == ["fit", "certify", "report", "watch"]
     names = ("model.json", "certificate.json", "report.html")
-    written = {name: Path("outrule-bank", name).read_bytes() for name in names}
-    codes = [run(app, command.split()).exit_code for command in commands]
+    written = {name: (folder / name).read_bytes() for name in names}
+    codes = [run(app, shlex.split(command)).exit_code for command in commands]
     assert codes == [0, 3, 0, 1]  # too few calls for a verdict, but enough for an alarm
-    assert {name: Path("outrule-bank", name).read_bytes() for name in names} == written
-    state = Path("outrule-bank/new-watch.json")
-    assert state.read_bytes() == Path("outrule-bank/watch.json").read_bytes()
+    assert {name: (folder / name).read_bytes() for name in names} == written
+    assert (folder / "new-watch.json").read_bytes() == (folder / "watch.json").read_bytes()
 
 
 def test_the_whole_bank_is_watched_with_its_days_of_few_calls(tmp_path):

@@ -253,7 +253,7 @@ def test_the_scratch_folder_is_used_and_left_empty(tmp_path, monkeypatch):
     assert not [*scratch.iterdir()]
     full = shutil._ntuple_diskusage(10, 9, 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-    with pytest.raises(outrule.DataError, match=r"GB are needed on disk, but .* 0.0 GB free"):
+    with pytest.raises(outrule.DataError, match=r"kB are needed on disk, but .* only 1 bytes free"):
         fit("default", data)
     assert not [*scratch.iterdir()]
 

@@ -107,7 +107,7 @@ def test_the_life_of_a_watch_and_its_exit_codes(folder, tmp_path):
     noted = watch(folder, None, state, "--acknowledge")
     assert noted.exit_code == 3
     assert watch(folder, None, state).exit_code == 3
-    assert refused(watch(folder, None, state, "--acknowledge"), "no alarm to acknowledge")
+    assert refused(watch(folder, None, state, "--acknowledge"), f"{state}: there is no alarm")
     assert Watch.from_json(state.read_text(), load_model(folder / "model.json")).state.n == 0
 
 
@@ -363,6 +363,10 @@ def test_faults_of_a_folder_name_the_file_and_count_nothing(folder, tmp_path):
     assert refused(run(*given, "--batch-column", "day"), f"is in {first} and in {second}: a batch")
     table[500:].with_columns(pl.col("score") * 3).write_parquet(second)
     assert refused(run(*given), f"of {second}, counting from 1")
+    for path, part in ((first, table[:500]), (second, table[500:])):
+        part.with_columns(chosen=pl.lit("no")).write_parquet(path)
+    for more in ((), ("--batch-column", "trip")):
+        assert refused(run(*given, *more), f"Error: {first}: column 'chosen' must hold true or")
     second.write_bytes(second.read_bytes()[:-9])
     assert refused(run(*given), f"{second} is not a valid Parquet file")
     assert not (tmp_path / "state").exists()

@@ -308,6 +308,7 @@ class _Boosting:
         # Rules that decide the same are one test: the first of them.
         names = np.unique(self.part.of_rule, return_index=True)[1]
         for number in range(self.options.max_patches):
+            threads.check_stop()
             own = compact(self.problem.pick(self.prediction, self.part.layout), self.part.layout)
             row = self._pick(own, number)
             if not self.promise[row] > self.missed[row]:

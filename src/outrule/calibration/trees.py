@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrule import kernels
+from outrule import kernels, threads
 from outrule.calibration.audit import Part
 from outrule.calibration.piecewise import NOTHING, codes
 from outrule.data.instances import Instances
@@ -123,6 +123,7 @@ def grow(
         return None
     grown, best, lowest = list[tuple[Integers, Floats]](), 0, growth.error
     while len(grown) < n_trees and len(grown) - best < PATIENCE:
+        threads.check_stop()
         grown.append(growth.add(depth))
         if growth.error < lowest:
             best, lowest = len(grown), growth.error

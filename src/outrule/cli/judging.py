@@ -17,6 +17,7 @@ from outrule.cli.options import (
     check_output,
     check_side_files,
     finish,
+    number,
 )
 from outrule.cli.talking import waiting
 from outrule.errors import DataError
@@ -41,7 +42,9 @@ EARLIER = Annotated[
 ]
 FILE = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.")]
 JSON = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-LEVEL = Annotated[float, typer.Option(help="Probability with which the verdict must hold.")]
+LEVEL = Annotated[
+    float, typer.Option(parser=number, help="Probability with which the verdict must hold.")
+]
 SEGMENTS = Annotated[
     list[str] | None,
     typer.Option(
@@ -50,7 +53,8 @@ SEGMENTS = Annotated[
     ),
 ]
 MIN_SHARE = Annotated[
-    float | None, typer.Option(help="Smallest share of a segment; smaller ones are pooled.")
+    float | None,
+    typer.Option(parser=number, help="Smallest share of a segment; smaller ones are pooled."),
 ]
 JUNIT = Annotated[
     str | None,
@@ -117,11 +121,11 @@ def certify(
         from outrule.cli.work import files, judging as work, pipelines  # loads Polars and Numba
 
         secret = files.open_key(key)
-        asked = work.Asked(confidence, max_weight, segments, min_share)
+        asked = work.Asked(confidence, max_weight, segments, min_share, previous)
         if any(map(is_folder, table)):
-            fitted, found = work.certify_folder(model, table, asked, secret, previous, scratch)
+            fitted, found = work.certify_folder(model, table, asked, secret, scratch)
         else:
-            fitted, _, found = work.certify_tables(model, table, asked, secret, previous)
+            fitted, _, found = work.certify_tables(model, table, asked, secret)
         answer = work.answer_of(fitted, found)
         shown = work.shown(answer, err=output == STANDARD)
     text = found.to_json(secret)

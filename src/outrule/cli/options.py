@@ -34,6 +34,14 @@ class Over(StrEnum):
     UNIFORM, RULES = "uniform", "rules"
 
 
+def number(text: str) -> float:
+    """The number that an option gives."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a number, such as 0.05.") from None
+
+
 UNSEEN = Annotated[
     Unseen,
     typer.Option(help="Items that were not in training: keep them with a warning, or stop."),
@@ -49,7 +57,9 @@ SCRATCH = Annotated[
 SPEC = Annotated[str, typer.Option(metavar="FILE", help="TOML file: problem, columns, rules.")]
 MOST = Annotated[
     float | None,
-    typer.Option(help="Largest weight (or number of instances) that one cluster can have."),
+    typer.Option(
+        parser=number, help="Largest weight (or number of instances) that one cluster can have."
+    ),
 ]
 ON_ERROR = Annotated[
     OnError,
@@ -102,6 +112,12 @@ def check_output(
         if path.samefile(given):
             words = f"choose another name for {option}"
             raise DataError(f"{output} is an input of this command: {words}.")
+
+
+def check_folder(folder: str | Path) -> None:
+    """Raise an error for a folder that cannot be made, because the one it is in does not exist."""
+    if not Path(folder).exists():
+        check_output(str(folder), ())
 
 
 def check_side_files(files: dict[str, str | None], inputs: Sequence[str | None]) -> None:

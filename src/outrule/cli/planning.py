@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from outrule.cli.options import number
 from outrule.cli.talking import drawn, say
 from outrule.words import count
 
@@ -17,7 +18,7 @@ def plan(
     items: Annotated[int, typer.Option(min=1, help="Items on offer in an instance, on average.")],
     rules: Annotated[int, typer.Option(min=1, help="Rules, including those of [multipliers].")],
     epsilon: Annotated[
-        float, typer.Option(help="As in fit, but as a share of the value range.")
+        float, typer.Option(parser=number, help="As in fit, but as a share of the value range.")
     ] = 0.01,
     k: Annotated[int, typer.Option("--k", min=1, help="Most items that a decision takes.")] = 1,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of the loop.")] = 100,

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from outrule.cli.options import check_folder
 from outrule.cli.talking import say
 
 
@@ -57,6 +58,7 @@ def reproduce(
     The full grid takes two hours on two cores. If it is killed, the same command continues
     where it stopped. Needs matplotlib: pip install 'outrule[plots]'.
     """
+    check_folder(folder)
     # Polars and the kernels would slow `outrule --help`.
     from outrule.evaluation.grid import FULL, PAPER_ONLY, QUICK
     from outrule.evaluation.reproduce import draw, evaluate

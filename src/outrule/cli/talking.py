@@ -25,11 +25,14 @@ ARGUMENT = re.compile(
 )
 NAMES = {"n_refits": "refits", "share": "explore", "random_state": "seed"}  # of our options
 KINDS = {"a float": " a number", "an int": " a whole number"}
+RANGE = "Set value_range = [low, high] in [data] of the spec."
+FITTED_RANGE = (
+    "The model was fitted for this range: correct the value, or set another value_range in [data] "
+    "of its spec and fit again."
+)
 # What errors say to users of Python, and what it is on the command line.
 WORDS = {
-    "Give Instances (or [data] of the spec) the range of the values: value_range.": (
-        "Set value_range = [low, high] in [data] of the spec."
-    ),
+    "Give Instances (or [data] of the spec) the range of the values: value_range.": RANGE,
     "name the column of the 'item'.": "name the item column in [data] of the spec.",
     "give start= for both or for neither.": "the start column of [data] is missing, or new.",
     ", and start= is given: choose one.": (
@@ -150,6 +153,8 @@ def in_our_words(words: str, options: Collection[str] = ()) -> str:
 
     for python, ours in WORDS.items():
         words = words.replace(python, ours)
+    if options and "spec" not in options:
+        words = words.replace(RANGE, FITTED_RANGE)
     return ARGUMENT.sub(reword, words)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import outrule
-from outrule.cli.options import MODEL, MOST, check_output, check_side_files, finish
+from outrule.cli.options import MODEL, MOST, check_output, check_side_files, finish, number
 from outrule.cli.talking import printable, say, waiting
 from outrule.errors import DataError
 from outrule.files import is_folder, write_text
@@ -44,7 +44,8 @@ COLUMN = Annotated[
     str | None, typer.Option(metavar="NAME", help="Column of keys, if a table has many batches.")
 ]
 MARGIN = Annotated[
-    float | None, typer.Option(help="Margin in units of the value.", show_default="the model's")
+    float | None,
+    typer.Option(parser=number, help="Margin in units of the value.", show_default="the model's"),
 ]
 PAGE = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="HTML page to write.")
@@ -117,7 +118,10 @@ def watch(
             begin = table is not None
             watcher = work.open_watch(fitted, state, length, usual, margin, max_weight, begin=begin)
             if acknowledge:
-                watcher.acknowledge()
+                try:
+                    watcher.acknowledge()
+                except DataError as error:
+                    raise error.said_by(state) from None
             notes = []
             if table is not None:
                 notes = work.count_batches(watcher, table, read, batch_key, batch_column)

@@ -39,7 +39,7 @@ from outrule.data.tables import read_frame
 from outrule.errors import DataError, check_integer, check_number, refuse_argument
 from outrule.files import has_wildcard, is_address, is_special, local_path, naming_errors
 from outrule.types import Integers
-from outrule.words import count
+from outrule.words import byte_size, count
 
 BUCKETS = 64  # files of hashes, each small enough to sort
 
@@ -166,8 +166,8 @@ class Partitions:
         free = shutil.disk_usage(place).free
         if needed > free:
             raise DataError(
-                f"about {needed / 1e9:,.1f} GB are needed on disk, but {place} has only "
-                f"{free / 1e9:,.1f} GB free: choose another scratch folder, or use fewer rules."
+                f"about {byte_size(needed)} are needed on disk, but {place} has only "
+                f"{byte_size(free)} free: choose another scratch folder, or use fewer rules."
             )
         with tempfile.TemporaryDirectory(prefix="outrule-", dir=place) as folder:
             yield Path(folder)

@@ -10,6 +10,7 @@ from typing import IO
 from outrule.data.flatbuffers import Flat, number_at
 from outrule.errors import DataError
 from outrule.memory import LIMIT, free_memory
+from outrule.words import byte_size
 
 ROW = 8  # bytes that a row costs at least
 CHUNK = 1 << 20  # bytes of a stream that are read at once
@@ -24,9 +25,9 @@ def check_memory(needed: int, name: str, free: float | None = None) -> None:
     free = free_memory() if free is None else free
     if free is not None and needed > free / 2:
         raise DataError(
-            f"{name} unpacks to about {needed / 1e9:,.1f} GB, more than half of the "
-            f"{free / 1e9:,.1f} GB of available memory: split it, drop columns, or set {LIMIT} to "
-            "the number of gigabytes that may be used."
+            f"{name} unpacks to about {byte_size(needed)}, more than half of the "
+            f"{byte_size(free)} of available memory: split it, drop columns, or set {LIMIT} to the "
+            "number of gigabytes that may be used."
         )
 
 

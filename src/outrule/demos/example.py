@@ -58,7 +58,7 @@ def write_example(folder: Path, n_trips: int = 5_000, seed: int = 0) -> list[Pat
     paths = [folder / name for name in ("trips.csv", "new_trips.csv", "spec.toml")]
     if paths[2].exists() and paths[2].read_bytes() != SPEC.encode():
         raise DataError(f"{paths[2]} exists and is not the example's: choose another folder.")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     for number, path in enumerate(paths[:2]):
         write_table(trips(n_trips, (seed, number), first_day=1 + 28 * number), path)
     write_text(paths[2], SPEC)

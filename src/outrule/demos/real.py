@@ -138,7 +138,7 @@ def _unpack(name: str, folder: Path) -> Tables:
         path = folder / file
         if path.exists() and path.read_bytes() != wanted:
             raise DataError(f"{path} exists and is not the demo's: choose another folder with -o.")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     for file, wanted in content.items():
         with whole_file(folder / file) as draft:
             draft.write_bytes(wanted)

@@ -32,7 +32,7 @@ class Finding:
 
     def __str__(self) -> str:
         place = "" if self.where is None else f" (first: {self.where})"
-        end = "" if place == "" and self.what.endswith("?") else "."
+        end = "" if place == "" and self.what.endswith(("?", "^")) else "."
         return f"{self.severity}, {self.topic}: {self.what}{place}{end} {self.remedy}".rstrip()
 
 

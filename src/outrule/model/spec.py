@@ -8,7 +8,7 @@ from typing import Any
 
 from outrule.data.instances import Instances
 from outrule.data.origin import ColumnNames, semicolons
-from outrule.data.partitions import Partitions
+from outrule.data.partitions import Partitions, naming
 from outrule.data.table_files import parquet_schema
 from outrule.errors import DataError
 from outrule.model.sections import nearest
@@ -81,7 +81,8 @@ class Spec:
         """
         names = asdict(self.columns)
         data = Partitions(source, value_range=self.value_range, **names, **options)
-        self._check_known(self.columns, list(parquet_schema(data.files[0].path)))
+        with naming(data.files[0]):
+            self._check_known(self.columns, list(parquet_schema(data.files[0].path)))
         return data
 
     def _check_known(self, names: ColumnNames, known: Sequence[str]) -> None:

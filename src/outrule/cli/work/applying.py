@@ -14,6 +14,7 @@ from outrule.cli.work.files import (
     check_table,
     open_files,
     open_key,
+    places_in,
     warn_of_unseen,
 )
 from outrule.cli.work.folders import Done, Fill, Filled, FolderJob, fill_folder
@@ -25,6 +26,7 @@ from outrule.errors import DataError
 from outrule.files import is_folder, local_path
 from outrule.model.exploring import Exploration, explore
 from outrule.model.model import Model
+from outrule.model.value import Value
 
 
 def predict_all(job: FolderJob, unseen: Unseen) -> Done:
@@ -39,11 +41,14 @@ def predict_all(job: FolderJob, unseen: Unseen) -> Done:
     return _fill_all(job, fill)
 
 
-def decide_all(job: FolderJob, unseen: Unseen) -> tuple[Done, float | None]:
+def decide_all(job: FolderJob, unseen: Unseen) -> tuple[Done, str | None]:
     """Add the decisions; also what exploring is expected to cost per instance, if it does."""
     column, how, costs = job.columns[0], job.how, list[tuple[int, float]]()
+    value = Value()
 
     def fill(opened: Opened) -> Filled:
+        nonlocal value
+        value = opened.model.settings.value
         model, problem = opened.model, opened.model.problem
         explorer = None
         if "explore" in how:
@@ -64,7 +69,8 @@ def decide_all(job: FolderJob, unseen: Unseen) -> tuple[Done, float | None]:
     done = _fill_all(job, fill)
     if not costs:
         return done, None
-    return done, sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
+    cost = sum(n * one for n, one in costs) / max(sum(n for n, _ in costs), 1)
+    return done, value.amount(f"{cost:.4g}")
 
 
 class Explorer:
@@ -118,7 +124,8 @@ def _fill_all(job: FolderJob, fill: Fill) -> Done:
     check_table(job.output, (*inputs, job.key))
     job.check_column()
     opened = open_files(*inputs, outcome=False, key=open_key(job.key))
-    job.check_free(opened.table.frame.columns)
+    with places_in(opened.table):
+        job.check_free(opened.table.frame.columns)
     filled = fill(opened)
     warn_of_unseen(opened.model, *filled.found.instances)
     if errors is not None:

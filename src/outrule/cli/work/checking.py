@@ -68,13 +68,15 @@ def difference(
     with places_in(opened.table):
         instances = opened.instances()
     if found.model != fingerprint(opened.model, found.library):
-        raise DataError("the certificate was made for another model: pass that model.")
+        raise DataError(f"{certificate} was made for another model than {model}: pass that model.")
     if found.data != instances.fingerprint:
         raise DataError(
-            "the certificate was made on other data: pass the same tables, in the same order."
+            f"{certificate} was made on other data than {opened.table.name}: pass the same tables, "
+            "in the same order."
         )
     try:
-        verify(found, opened.model, instances)
+        with places_in(opened.table):
+            verify(found, opened.model, instances)
     except CertificateError as error:
         return found, str(error)
     return found, None

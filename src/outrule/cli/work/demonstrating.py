@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 from outrule.cli.work.judging import answer_of, values_table
 from outrule.demos import real
@@ -37,9 +38,8 @@ def told(outcome: real.Outcome, folder: Path) -> str:
     lines.append(shown(outcome.calibrator, outcome.certificate))
     if outcome.watched is not None:
         lines += ["", f"Watched after that, day by day: {outcome.watched}"]
-    past, later, spec, model = (
-        folder / name for name in (real.PAST, real.LATER, real.SPEC, real.MODEL)
-    )
+    names = (real.PAST, real.LATER, real.SPEC, real.MODEL, real.CERTIFICATE, real.REPORT)
+    past, later, spec, model, certificate, page = (quote(str(folder / name)) for name in names)
     most = ""
     if demo.max_weight is not None:
         size, why = demo.max_weight
@@ -49,10 +49,10 @@ def told(outcome: real.Outcome, folder: Path) -> str:
         "",
         f"Open {folder / real.REPORT}. The same, step by step:",
         f"  outrule fit {past} --spec {spec} -o {model}",
-        f"  outrule certify {model} {later}{most} -o {folder / real.CERTIFICATE}",
-        f"  outrule report {model} {later}{most} -o {folder / real.REPORT}",
+        f"  outrule certify {model} {later}{most} -o {certificate}",
+        f"  outrule report {model} {later}{most} -o {page}",
     ]
     if demo.batches is not None:
-        state = f"{folder / 'new-watch.json'} --batch-column {demo.batches}"
+        state = f"{quote(str(folder / 'new-watch.json'))} --batch-column {demo.batches}"
         lines.append(f"  outrule watch {model} {later}{most} --state {state}")
     return "\n".join(lines)

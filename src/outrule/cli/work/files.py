@@ -104,7 +104,8 @@ def open_tables(model: Model, *tables: str, outcome: bool) -> Opened:
     else:  # it is not needed to decide, and no rule may see it
         kept = without(kept, *names.hidden)
         names = replace(names.before_decision(), weight=None, cluster=None)
-    return Opened(model, read, names, _items_as_trained(kept, names.item, model))
+    with places_in(read):
+        return Opened(model, read, names, _items_as_trained(kept, names.item, model))
 
 
 def columns_of(model: Model) -> ColumnNames:
@@ -172,12 +173,18 @@ def name_places(table: TableFile, words: str, rows: Integers | None = None) -> s
 
 
 @contextmanager
-def places_in(table: TableFile, rows: Integers | None = None) -> Iterator[None]:
-    """Errors speak of lines of the file."""
+def places_in(
+    table: TableFile, rows: Integers | None = None, other: str | None = None
+) -> Iterator[None]:
+    """Errors speak of lines of the file; they name it, unless they are about an ``other`` one."""
     try:
         yield
     except DataError as error:
-        raise DataError(name_places(table, str(error), rows), error.faults) from None
+        words = name_places(table, str(error), rows)
+        known = [part.name for part in table.parts or (table,)] + ([other] if other else [])
+        if not words.startswith("--") and all(name not in words for name in known):
+            words = f"{table.name}: {words}"
+        raise DataError(words, error.faults) from None
 
 
 def warn_of_unseen(model: Model, *some: Instances) -> None:

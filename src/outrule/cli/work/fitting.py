@@ -11,6 +11,7 @@ from outrule.cli.talking import drawn, printable
 from outrule.cli.work.files import open_rows, places_in
 from outrule.data.filled import Flags
 from outrule.data.instances import Instances
+from outrule.data.partitions import naming
 from outrule.model.codec import check_item_names
 from outrule.model.distributed import check_cluster, connect
 from outrule.model.fitting import fit_model
@@ -60,7 +61,8 @@ def fit_folder(
         found = survey(data, file.problem, segments=file.fit.get("segments"))
         check_item_names(found.item_names or ())
         changes = {} if epsilon is None else {"epsilon": epsilon}
-        settings = file.settings(found.checked, **changes)
+        with naming(data.files[0]):  # all of them have the same columns
+            settings = file.settings(found.checked, **changes)
         model = fit_surveyed(settings, found, client=client, checkpoint=checkpoint)
     sizes = {"instances": found.n, "rows": found.n_rows}
     if len(found.sample) < found.n:

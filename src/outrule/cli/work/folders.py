@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from outrule.cli.options import OnError, check_output
+from outrule.cli.options import OnError, check_folder
 from outrule.cli.talking import say
 from outrule.cli.work.files import (
     PROPENSITY,
@@ -195,8 +195,7 @@ def _check_target(files: Sequence[File], source: str, output: str) -> None:
     folder = Path(output)
     if output == STANDARD or (folder.exists() and not folder.is_dir()):
         raise DataError(f"{source} is a folder of files, so -o must name a folder. Got {output}.")
-    if not folder.exists():
-        check_output(output, ())
+    check_folder(folder)
     wanted = {folder / file.name for file in files}
     local = {file.path: file.name for file in files if isinstance(file.path, Path)}
     inputs = {follow_links(path) for path in local}

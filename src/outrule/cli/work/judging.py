@@ -45,6 +45,7 @@ class Asked(NamedTuple):
     max_weight: float | None
     segments: list[str] | None
     min_share: float | None
+    previous: str | None = None  # the file of an earlier certificate
 
     def segments_in(self, columns: Sequence[str], model: Model) -> Segments | None:
         """The segments; a name with + is a crossing, unless there is a column of that name."""
@@ -65,6 +66,10 @@ class Asked(NamedTuple):
                 raise DataError(words) from None
             raise DataError("--segments names a column twice, or none.") from None
 
+    def earlier(self, key: bytes | None) -> Certificate | None:
+        """The certificate to continue."""
+        return None if self.previous is None else open_certificate(self.previous, key)
+
     def certify(
         self,
         model: Model,
@@ -72,14 +77,18 @@ class Asked(NamedTuple):
         columns: Sequence[str],
         previous: Certificate | None,
     ) -> Certificate:
-        return certificate.certify(
-            model,
-            data,
-            confidence=self.confidence,
-            max_weight=self.max_weight,
-            previous=previous,
-            segments=self.segments_in(columns, model),
-        )
+        try:
+            return certificate.certify(
+                model,
+                data,
+                confidence=self.confidence,
+                max_weight=self.max_weight,
+                previous=previous,
+                segments=self.segments_in(columns, model),
+            )
+        except DataError as error:
+            words = str(error).replace("the earlier certificate", str(self.previous))
+            raise DataError(words, error.faults) from None
 
 
 def certify_tables(
@@ -87,13 +96,12 @@ def certify_tables(
     tables: list[str],
     asked: Asked,
     key: bytes | None,
-    previous: str | None = None,
 ) -> tuple[Model, Instances, Certificate]:
     """A model, the data it was judged on, and the certificate."""
-    earlier = None if previous is None else open_certificate(previous, key)
+    earlier = asked.earlier(key)
     opened = open_files(model, *tables, outcome=True, key=key)
     fitted = opened.model
-    with places_in(opened.table):
+    with places_in(opened.table, other=asked.previous):
         instances = opened.instances()
         flags = Flags.of(instances)
         flags.check()
@@ -110,11 +118,10 @@ def certify_folder(
     tables: list[str],
     asked: Asked,
     key: bytes | None,
-    previous: str | None,
     scratch: str | None,
 ) -> tuple[Model, Certificate]:
     """The same for a folder of Parquet files, which need not fit into memory."""
-    earlier = None if previous is None else open_certificate(previous, key)
+    earlier = asked.earlier(key)
     fitted = open_model(model, key)
     columns = columns_of(fitted)
     source = tables[0] if len(tables) == 1 else _all_files(tables)

@@ -5,7 +5,7 @@ A table is one batch, or has as many as a column says; a folder has one in every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from outrule.words import count
 
 # Key, instances, and outcomes in the order of the rows; None where the instances have them.
 Batch = tuple[Any, Instances, Any]
+Batches = Generator[Batch, None, None]
 
 
 def open_watch(
@@ -81,7 +82,7 @@ def count_batches(
     return notes
 
 
-def _count(watcher: Watch, batches: Iterable[Batch]) -> list[str]:
+def _count(watcher: Watch, batches: Batches) -> list[str]:
     known, total = [], 0
     for key, instances, outcome in batches:
         total += 1
@@ -89,6 +90,8 @@ def _count(watcher: Watch, batches: Iterable[Batch]) -> list[str]:
             watcher.update(instances, outcome, batch=key)
         except CountedError as error:
             known.append(str(error))
+        except DataError as error:
+            batches.throw(error)  # it knows the file
     if len(known) > 1:
         return [f"{len(known):,} of {count(total, 'batch')} are already counted."]
     return known
@@ -96,7 +99,7 @@ def _count(watcher: Watch, batches: Iterable[Batch]) -> list[str]:
 
 def split_folder(
     model: Model, folder: str, key: str | None, column: str | None, flags: Flags
-) -> Iterator[Batch]:
+) -> Batches:
     """A batch of every file, or those that a column says, of which each is whole in one file."""
     if key is not None:
         raise DataError("--batch-key is for one table: a folder has a batch in every file.")
@@ -117,7 +120,7 @@ def split_folder(
                 opened = owners[one]
                 found = split_table(model, read_table(str(opened.path)), None, column, flags)
                 batches = {batch[0]: batch for batch in found}
-        yield batches[one]
+            yield batches[one]
 
 
 def _by_name(files: list[File]) -> list[tuple[Any, File]]:
@@ -150,7 +153,7 @@ def _owners(files: list[File], column: str) -> dict[Any, File]:
 
 def split_table(
     model: Model, frame: pl.DataFrame, key: int | str | None, column: str | None, flags: Flags
-) -> Iterator[Batch]:
+) -> Batches:
     """The batches of a table in the order of their keys; null outcomes are NaN.
 
     ``flags`` are those of the files so far.
