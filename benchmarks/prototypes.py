@@ -64,9 +64,9 @@ class Thrifty(cross_fit._Boosting):
 class Refitted(cross_fit._Boosting):
     """Fits the curves again on all of the data, the same tests in the same order, for new data."""
 
-    def __init__(self, options: Any, part: Any, problem: Any, start: Any, out: Any, sample: Any):
-        super().__init__(options, part, problem, start, out, sample)
-        self.again = (options, part, problem, start, np.zeros_like(out), sample)
+    def __init__(self, material: Any, start: Any, out: Any):
+        super().__init__(material, start, out)
+        self.again = (material, start, np.zeros_like(out))
 
     def run(self) -> Any:
         patches, best = super().run()

@@ -247,7 +247,7 @@ def test_every_way_to_update_the_audit_is_taken(name, few, monkeypatch):
     monkeypatch.setattr(incremental, "RECOUNT_SHARE", few)
     for owner, method in (
         (incremental.IncrementalAudit, "_count"),
-        (incremental.IncrementalAudit, "_recount"),
+        (incremental.IncrementalAudit, "_count_sets"),
         (overlap, "add_at_items"),
     ):
         counted(monkeypatch, calls, owner, method)
@@ -261,14 +261,14 @@ def test_every_way_to_update_the_audit_is_taken(name, few, monkeypatch):
     patches = [Patch(test, step) for step in sizes for test in (0, -1, 5, -1)]
     follow(source, rules, patches)
     if few == NEVER:
-        assert calls["_recount"] > 10
+        assert calls["_count_sets"] > 10
         assert calls["add_at_items"] > 20
         assert not recounts
     elif few == ALWAYS:
         assert calls["_count"] > 5
         assert len(recounts) > 10
     else:
-        assert min(calls[way] for way in ("_count", "_recount", "add_at_items")) > 0
+        assert min(calls[way] for way in ("_count", "_count_sets", "add_at_items")) > 0
         assert recounts
 
 

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from outrule.kernels.independence import heaviest_first, linear_ragged, transversal_ragged
+from outrule.kernels.greedy import linear_ragged, transversal_ragged
 
 
 def sdr(items, holding):
@@ -50,13 +50,6 @@ def ragged_items(draw, n_items):
     weights = draw(st.lists(st.integers(-1, 4), min_size=total, max_size=total))
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     return offsets, np.array(item, dtype=np.int32), np.array(weights, dtype=float)
-
-
-def test_the_heaviest_positive_items_come_first_and_equals_in_their_order():
-    order = heaviest_first(np.array([1.0, 0.0, 3.0, 1.0, -2.0, 3.0]))
-    assert order.tolist() == [2, 5, 0, 3]
-    assert heaviest_first(np.zeros(3)).tolist() == []
-    assert heaviest_first(np.zeros(0)).tolist() == []
 
 
 @settings(max_examples=80)

@@ -62,6 +62,17 @@ def count(kernel, picks, own, *more):
     return (shared - np.arange(len(picks))).tolist()  # so it is added to what was there
 
 
+def count_sets(picks, own, sizes):
+    """The same by the kernel for sets of any number of items."""
+    shared = np.arange(len(picks), dtype=np.int64)
+    overlap.overlap_sets(picks, None, own, offsets_of(sizes), np.arange(len(sizes)), shared)
+    return (shared - np.arange(len(picks))).tolist()
+
+
+def offsets_of(sizes):
+    return np.concatenate(([0], np.cumsum(sizes)))
+
+
 def test_the_two_twins_agree():
     generator = np.random.default_rng(0)
     sizes = generator.integers(0, 6, size=50)
@@ -72,7 +83,7 @@ def test_the_two_twins_agree():
 @given(cases())
 def test_sets_of_any_size_are_intersected(case):
     picks, own, _, sizes = case
-    assert count(overlap.overlap_sets, picks, own, sizes) == slow_overlap(picks, own, sizes)
+    assert count_sets(picks, own, sizes) == slow_overlap(picks, own, sizes)
 
 
 @given(cases(most=overlap.BITS - 1))
@@ -96,11 +107,12 @@ def test_changes_bring_one_count_to_the_other(case, data):
     after[:, same] = before[:, same]
     changed = np.flatnonzero((before != after).any(axis=0))
     shared = np.array(slow_overlap(picks, before, sizes), dtype=np.int64)
-    overlap.overlap_changes(picks, before, after, sizes, changed, shared)
+    overlap.overlap_sets(picks, before, after, offsets_of(sizes), changed, shared)
     assert shared.tolist() == slow_overlap(picks, after, sizes)
     # Instances that did not change may be named too.
     shared = np.array(slow_overlap(picks, before, sizes), dtype=np.int64)
-    overlap.overlap_changes(picks, before, after, sizes, np.arange(len(sizes)), shared)
+    every = np.arange(len(sizes))
+    overlap.overlap_sets(picks, before, after, offsets_of(sizes), every, shared)
     assert shared.tolist() == slow_overlap(picks, after, sizes)
 
 
@@ -158,7 +170,7 @@ def test_sets_are_intersected_around_every_boundary(kind, m):
         own, *picks = decisions(generator, 3, 2, sizes, kind)
         picks = np.array(picks)
         expected = quick_overlap(picks, own, sizes)
-        assert count(overlap.overlap_sets, picks, own, sizes) == expected
+        assert count_sets(picks, own, sizes) == expected
         if m < overlap.BITS:
             assert count(overlap.overlap_masks, picks, own) == expected
 
@@ -173,7 +185,7 @@ def test_large_positions_are_not_taken_for_small_ones(kind):
     picks = np.array([np.roll(own, shift, axis=1) for shift in range(len(positions))])
     expected = [len(positions)] + [0] * (len(positions) - 1)
     assert count(overlap.overlap_single, picks, own) == expected
-    assert count(overlap.overlap_sets, picks, own, sizes) == expected
+    assert count_sets(picks, own, sizes) == expected
 
 
 @given(st.sampled_from(KINDS), st.integers(1, 40))
@@ -182,4 +194,4 @@ def test_no_picks_at_all_share_nothing_as_sets(kind, n):
     nothing = np.full((3, 2, n), np.iinfo(kind).max, dtype=kind)
     sizes = np.full(n, 5)
     assert count(overlap.overlap_masks, nothing, nothing[0]) == [0, 0, 0]
-    assert count(overlap.overlap_sets, nothing, nothing[0], sizes) == [0, 0, 0]
+    assert count_sets(nothing, nothing[0], sizes) == [0, 0, 0]

@@ -24,7 +24,7 @@ def test_residuals_are_the_rounded_integers_of_the_twin(case, span, bits):
 def test_sums_over_picks_are_exact_for_every_type_and_padding(case, scale):
     values = np.arange(1, len(case.prediction) + 1, dtype=np.int64) * scale
     sums = np.zeros(len(case.picks), dtype=np.int64)
-    tally.sum_over_picks(values, case.offsets, case.picks, sums)
+    tally.sum_over_picks(values, case.offsets, None, case.picks, sums)
     assert sums.tolist() == reference.sums_over_picks(values, case.offsets, case.picks)
 
 
@@ -58,7 +58,7 @@ def test_dense_sums_are_exact(width, n, seed):
     values, picks = dense_picks(width, n, seed)
     offsets = np.arange(n + 1) * width
     sums = np.ones(3, dtype=np.int64)
-    tally.sum_over_dense_picks(values, width, picks, sums)
+    tally.sum_over_picks(values, offsets, width, picks, sums)
     assert (sums - 1).tolist() == reference.sums_over_picks(values, offsets, picks)
 
 
@@ -66,9 +66,9 @@ def test_dense_sums_are_exact(width, n, seed):
 def test_sums_are_added_to_what_is_there(case):
     values = np.arange(len(case.prediction), dtype=np.int64)
     once, twice = (np.zeros(len(case.picks), dtype=np.int64) for _ in range(2))
-    tally.sum_over_picks(values, case.offsets, case.picks, once)
-    tally.sum_over_picks(values, case.offsets, case.picks, twice)
-    tally.sum_over_picks(values, case.offsets, case.picks, twice)
+    tally.sum_over_picks(values, case.offsets, None, case.picks, once)
+    tally.sum_over_picks(values, case.offsets, None, case.picks, twice)
+    tally.sum_over_picks(values, case.offsets, None, case.picks, twice)
     assert (twice == 2 * once).all()
 
 
@@ -80,8 +80,8 @@ def test_the_last_item_of_the_widest_instance_is_no_padding(kind, size):
     values[-1] = 7
     picks = np.array([[[size - 1], [-1]]], dtype=np.int32).astype(kind)
     sums = np.zeros(1, dtype=np.int64)
-    tally.sum_over_picks(values, np.array([0, size]), picks, sums)
-    tally.sum_over_dense_picks(values, size, picks, sums)
+    tally.sum_over_picks(values, np.array([0, size]), None, picks, sums)
+    tally.sum_over_picks(values, np.array([0, size]), size, picks, sums)
     assert sums[0] == 14
 
 
@@ -92,7 +92,7 @@ def test_sums_do_not_depend_on_the_block_of_the_kernel():
     picks = generator.integers(0, 3, size=(2, 1, n)).astype(np.uint8)
     offsets = np.arange(0, 3 * n + 1, 3)
     sums = np.zeros(2, dtype=np.int64)
-    tally.sum_over_picks(values, offsets, picks, sums)
+    tally.sum_over_picks(values, offsets, None, picks, sums)
     places = picks[:, 0, :, None].astype(np.int64)
     expected = np.take_along_axis(values.reshape(1, n, 3), places, axis=2)
     assert sums.tolist() == expected.sum(axis=(1, 2)).tolist()
@@ -104,7 +104,8 @@ def test_patches_on_the_box_have_the_bits_of_the_twin(case, ends):
     patched = np.clip(case.prediction, low, high)
     args = (case.offsets, case.picks, case.order, case.steps)
     expected = reference.patch_box(patched, *args, low, high)
-    patching.patch_box(patched, *args, ends, (0, len(case.weight)))
+    offsets, *rest = args
+    patching.patch_box(patched, offsets, None, *rest, ends, (0, len(case.weight)))
     assert patched.tolist() == expected
 
 
@@ -116,7 +117,7 @@ def test_dense_patches_have_the_bits_of_the_twin_and_keep_to_their_span(width, n
     first = data.draw(st.integers(0, n))
     offsets, patched = np.arange(n + 1) * width, prediction.copy()
     expected = reference.patch_box(prediction, offsets, picks, order, steps, 0.0, 1.0)
-    patching.patch_dense_box(patched, width, picks, order, steps, (0.0, 1.0), (first, n))
+    patching.patch_box(patched, offsets, width, picks, order, steps, (0.0, 1.0), (first, n))
     assert patched.tolist() == prediction.tolist()[: first * width] + expected[first * width :]
 
 
@@ -182,7 +183,8 @@ def test_a_span_is_patched_and_nothing_else(kernel, case, data):
                 kept, change = patching.patch_ledger(*moved)
                 squares, rows = squares + change, rows + clipped[:kept].tolist()
                 continue
-            args = (prediction, case.offsets, case.picks, case.order, case.steps)
+            width = [None] if kernel == "patch_box" else []
+            args = (prediction, case.offsets, *width, case.picks, case.order, case.steps)
             extra = case.frozen if kernel == "patch_simplex" else (0.0, 1.0)
             room = [patching.room_of_groups(case.offsets, span)] if kernel == "patch_best" else []
             getattr(patching, kernel)(*args, extra, span, *room)
@@ -213,8 +215,8 @@ def test_patches_do_not_depend_on_the_block_of_the_kernel(n, kind):
     picks[picks == 3] = np.iinfo(kind).max
     steps = np.array([0.3, -0.7, 0.25, 0.9])
     patched, dense = prediction.copy(), prediction.copy()
-    patching.patch_box(patched, offsets, picks, order, steps, (0.0, 1.0), (0, n))
-    patching.patch_dense_box(dense, 3, picks, order, steps, (0.0, 1.0), (0, n))
+    patching.patch_box(patched, offsets, None, picks, order, steps, (0.0, 1.0), (0, n))
+    patching.patch_box(dense, offsets, 3, picks, order, steps, (0.0, 1.0), (0, n))
     assert dense.tolist() == patched.tolist()
     expected = prediction.reshape(n, 3)
     for rule, step in zip(order, steps, strict=True):

@@ -279,10 +279,8 @@ def sum_over(values: Integers, layout: Layout, picks: NDArray[Any]) -> Integers:
     sums = np.zeros(len(picks), dtype=np.int64)
 
     def add(rows: slice) -> None:
-        if layout.width is None:
-            kernels.tally.sum_over_picks(values, layout.offsets, picks[rows], sums[rows])
-        else:
-            kernels.tally.sum_over_dense_picks(values, layout.width, picks[rows], sums[rows])
+        items = (layout.offsets, layout.width)
+        kernels.tally.sum_over_picks(values, *items, picks[rows], sums[rows])
 
     run_on_rules(picks, add)
     return sums

@@ -43,9 +43,10 @@ class Checkpoint:
         self.looks: list[list[Tally]] = []
         for line in complete[1:]:
             seal, _, row = line.partition(" ")
-            self.looks.append(_read(row, path))
-            if seal != self._seal(row):
-                raise _damaged(path)
+            look = _read(row)
+            if look is None or seal != self._seal(row):
+                raise DataError(f"{path} is damaged: remove it and start again.")
+            self.looks.append(look)
         if rest or not complete:
             with naming_errors(path, "written"):
                 write_text(path, "".join(f"{line}\n" for line in complete or [head]))
@@ -73,15 +74,12 @@ class Checkpoint:
         return self.seal
 
 
-def _read(line: str, path: Path) -> list[Tally]:
+def _read(row: str) -> list[Tally] | None:
+    """A look at the data; None if it is damaged."""
     try:
         return [
             Tally(np.array(sums, dtype=np.int64), int(own), int(marked), int(squares))
-            for sums, own, marked, squares in json.loads(line)
+            for sums, own, marked, squares in json.loads(row)
         ]
     except (ValueError, TypeError, OverflowError):
-        raise _damaged(path) from None
-
-
-def _damaged(path: Path) -> DataError:
-    return DataError(f"{path} is damaged: remove it and start again.")
+        return None

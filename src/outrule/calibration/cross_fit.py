@@ -117,11 +117,12 @@ class CrossFit:
             return (Member(),), given
         if self.max_trees:
             ways = [way._replace(trees=True) for way in ways] + ways
+        boost = boost or boost_on_threads
         material = Material(self, part, problem, given, _sample_marks(part, generator))
-        members, start = material.members(ways, boost or boost_on_threads)
-        if part.instances.propensity is None:
-            return members, start
-        return material.completed(start).members(ways, boost or boost_on_threads)
+        members, start = material.members(ways, boost)
+        if part.instances.propensity is not None:
+            members, start = material.completed(start).members(ways, boost)
+        return members, start
 
 
 Boosted = tuple[Member, Floats]  # a member, and what it predicts for what it leaves out
@@ -168,22 +169,22 @@ class Material:
 
     def member(self, way: Way) -> Boosted:
         """A member, and what it predicts for the items of the instances left out."""
-        options, part, start, first = self.options, self.part, None, self.given
+        options, part, start, trees = self.options, self.part, None, None
+        first = self.given
         stays = part.layout.per_item.get("frozen")
         started = replace(part.instances, prediction=self.given)
         rest = select(started, ~way.left_out, stays)
         if way.smoothed and n_outcomes(*rest) >= 2 * options.least:  # else it would be a constant
             start = Isotonic().fit(*rest, options.least).inside(started.value_range)
             first = start.apply(started, stays)
-        trees, limits = None, (options.max_trees, options.depth, options.least)
         if way.trees:
+            limits = (options.max_trees, options.depth, options.least)
             trees = grow(part, first, way.left_out, *limits)
         for forest in Forest.of([trees]):
             starts, picks = first[None].copy(), part.picks[part.of_rule[list(forest.tests)]]
             forest.add_to(starts, part.instances, part.layout.offsets, picks, stays)
             first = starts[0]
-        boosting = _Boosting(options, part, self.problem, first, way.left_out, self.sample)
-        patches, best = boosting.run()
+        patches, best = _Boosting(self, first, way.left_out).run()
         return Member(start, patches, trees), best
 
     def packed(self) -> Material:
@@ -245,9 +246,7 @@ def _lead(part: Part, problem: Problem, one: Floats, other: Floats) -> float:
     assert outcome is not None  # a fit has them
     more = outcome * (chosen.astype(np.int8) - instead)
     gain = part.weight * np.bincount(instances.instance, more, minlength=len(layout))
-    own = np.bincount(
-        part.instances.observation, gain - part.weight * gain.sum() / part.weight.sum()
-    )
+    own = np.bincount(instances.observation, gain - part.weight * gain.sum() / part.weight.sum())
     noise = float(np.sqrt((own**2).sum()))
     return float(gain.sum()) / noise if noise > 0 else 0.0
 
@@ -259,12 +258,10 @@ def _ways(fold: Integers, weight: Floats) -> list[Way]:
     their numbers is odd for some ways and even for others, whichever fold is among them.
     """
     n_folds = int(fold.max()) + 1
-    ways = list(combinations(range(n_folds), max(n_folds // 2, 1)))
-    starts = [(sum(way) % 2 == 0,) if n_folds > 3 else (False, True) for way in ways]
     found = [
-        Way(np.isin(fold, way), even)
-        for way, evens in zip(ways, starts, strict=True)
-        for even in evens
+        Way(np.isin(fold, way), smoothed)
+        for way in combinations(range(n_folds), max(n_folds // 2, 1))
+        for smoothed in ([sum(way) % 2 == 0] if n_folds > 3 else [False, True])
     ]
     return [way for way in found if weight[way.left_out].any() and weight[~way.left_out].any()]
 
@@ -272,16 +269,10 @@ def _ways(fold: Integers, weight: Floats) -> list[Way]:
 class _Boosting:
     """The state of one member while it is boosted."""
 
-    def __init__(
-        self,
-        options: CrossFit,
-        part: Part,
-        problem: Problem,
-        start: Floats,
-        left_out: Booleans,
-        sample: Integers,
-    ):
-        self.options, self.part, self.problem, self.sample = options, part, problem, sample
+    def __init__(self, material: Material, start: Floats, left_out: Booleans):
+        part, problem = material.part, material.problem
+        self.options, self.part, self.problem = material.options, part, problem
+        self.sample = material.sample
         self.frozen = part.layout.per_item.get("frozen", NOTHING)
         self.prediction = first_point(start, problem, part.layout)
         self.weight = np.where(left_out, 0.0, part.weight)
@@ -290,9 +281,8 @@ class _Boosting:
         self.upweight = np.empty(0) if upweight is None else upweight
         self.values = np.empty((len(self.prediction), 2))
         self.levels = np.empty(len(self.prediction), dtype=np.uint8)
-        self.edges = np.empty(0)
         most = np.diff(part.layout.offsets).max(initial=0)
-        self.spare = np.empty((2, most)) if self.problem.simplex else None
+        self.spare = np.empty((2, most)) if problem.simplex else None
         n_tests = len(part.picks) + 1
         self.promise = np.zeros(n_tests)  # the fall of the squared error that a test promises
         self.missed = np.zeros(n_tests)  # what its last curve did not keep of that
@@ -301,20 +291,20 @@ class _Boosting:
 
     def run(self) -> tuple[tuple[CurvePatch, ...], Floats]:
         """The patches, and what they predict for the items of the fold left out."""
-        patches: list[CurvePatch] = []
-        outside = self.outside[self.part.instances.instance]
+        part, patches = self.part, list[CurvePatch]()
+        outside = self.outside[part.instances.instance]
         best, best_length, fallen = self.prediction[outside], 0, 0.0
         most_fallen = 0.0
         # Rules that decide the same are one test: the first of them.
-        names = np.unique(self.part.of_rule, return_index=True)[1]
+        names = np.unique(part.of_rule, return_index=True)[1]
         for number in range(self.options.max_patches):
             threads.check_stop()
-            own = compact(self.problem.pick(self.prediction, self.part.layout), self.part.layout)
+            own = compact(self.problem.pick(self.prediction, part.layout), part.layout)
             row = self._pick(own, number)
             if not self.promise[row] > self.missed[row]:
                 break
-            is_own = row == len(self.part.picks)
-            picks = own if is_own else self.part.picks[row]
+            is_own = row == len(part.picks)
+            picks = own if is_own else part.picks[row]
             curve = self._curve(picks)
             if curve is None:
                 self.missed[row] = np.inf
@@ -332,9 +322,8 @@ class _Boosting:
 
     def _set_levels(self) -> None:
         """Cut the predictions into levels of about equally many marks."""
-        shares = np.arange(1, self.options.bins) / self.options.bins
-        marks = np.sort(self.prediction[self.sample])
-        at = (shares * len(marks)).astype(np.int64)
+        marks, bins = np.sort(self.prediction[self.sample]), self.options.bins
+        at = (np.arange(1, bins) / bins * len(marks)).astype(np.int64)
         self.edges = np.unique(marks[at]) if len(marks) else np.empty(0)
         given = (self.prediction, self.part.outcome, self.part.layout.offsets, self.weight)
         rest = (self.frozen, self.edges, self.values, self.levels)
@@ -383,12 +372,10 @@ class _Boosting:
         return fit_curve(sums, self.options.least, self.part.instances.value_range)
 
     def _move(self, picks: NDArray[Any], curve: tuple[Floats, Floats]) -> tuple[float, float]:
-        fixed = (self.prediction, self.part.outcome, self.part.layout.offsets)
+        fixed = (self.prediction, self.part.outcome, self.part.layout.offsets, picks)
         weights = (self.weight, self.left_out, self.upweight, self.frozen)
         state = (self.edges, self.values, self.levels, self.spare)
-        arguments: Any = (*fixed, picks, pack([curve])[1], *weights, *state)
-        falls: tuple[float, float] = kernels.curves.move_along(*arguments)
-        return falls
+        return kernels.curves.move_along(*fixed, pack([curve])[1], *weights, *state)
 
 
 def fit_curve(sums: Floats, least: int, value_range: tuple[float, float]) -> tuple[Floats, Floats]:

@@ -71,17 +71,17 @@ class Members:
         return sorted(asked - {OPTIMISER})
 
     @computed_once
-    def _packed(self) -> tuple[Integers, Integers, Integers, Floats]:
-        """Where each member's patches end, the row in ``used`` of each (or -1), and its curve."""
+    def _packed(self) -> tuple[Integers, Integers, Integers, Floats, Integers, Floats]:
+        """Where each member's patches end, the row in ``used`` of each (or -1), and its curve.
+
+        The last two are the rising pieces of the curves.
+        """
         patches = [patch for member in self.members for patch in member.patches]
         lengths = np.cumsum([0, *(len(member.patches) for member in self.members)], dtype=np.int64)
         number = {OPTIMISER: OPTIMISER} | {test: row for row, test in enumerate(self.used)}
         order = np.array([number[patch.test] for patch in patches], dtype=np.int64)
-        return lengths, order, *pack((patch.x, patch.y) for patch in patches)
-
-    @computed_once
-    def _rising(self) -> tuple[Integers, Floats]:
-        return kernels.curves.rising_pieces(*self._packed[2:])
+        curves = pack((patch.x, patch.y) for patch in patches)
+        return lengths, order, *curves, *kernels.curves.rising_pieces(*curves)
 
     @computed_once
     def _forests(self) -> list[tuple[Forest, list[int]]]:
@@ -110,9 +110,8 @@ class Members:
         used = [tests[test] for test in self.used]
         for first, last in threads.spans(INSTANCES_AT_A_TIME, len(layout)):
             block, part = instances.slice(first, last), layout.slice(first, last)
-            picks = decide_all(used, block, problem, part)
             flat = result[layout.offsets[first] : layout.offsets[last]]
-            self._fill(flat, problem, block, part, picks)
+            self._fill(flat, problem, block, part, decide_all(used, block, problem, part))
         return result
 
     def _fill(
@@ -141,22 +140,15 @@ class Members:
     def _sum(
         self, total: Floats, problem: Problem, some: Instances, part: Layout, picks: NDArray[Any]
     ) -> None:
-        arguments: Any = (
-            self._starts(some, part, picks),
-            part.offsets,
-            picks,
-            (*self._packed, *self._rising),
-            part.per_item.get("frozen", NOTHING),
-            problem.simplex,
-            total,
-        )
-        kernels.curves.sum_members(*arguments)
+        starts = self._starts(some, part, picks)
+        rest = (part.per_item.get("frozen", NOTHING), problem.simplex)
+        kernels.curves.sum_members(starts, part.offsets, picks, self._packed, *rest, total)
 
     def _sum_one_by_one(
         self, total: Floats, problem: Problem, some: Instances, part: Layout, picks: NDArray[Any]
     ) -> None:
         total[:] = 0.0
-        lengths, order, ends, points = self._packed
+        lengths, order, ends, points, *_ = self._packed
         rest, own = (part.per_item.get("frozen", NOTHING), problem.simplex), order == OPTIMISER
         starts = self._starts(some, part, picks)
         for start, (first, last) in zip(starts, pairwise(lengths.tolist()), strict=True):

@@ -125,12 +125,11 @@ class IncrementalAudit:
 
     def tally(self) -> tuple[Tally, NDArray[Any]]:
         """Its sums, and the optimiser's decisions."""
-        return tally_of(self.part, self.residual, self.sums, self.squares, self._optimiser())
-
-    def _optimiser(self) -> Picks:
         if self.best is not None:
-            return self.best.picks
-        return self.problem.pick_on_threads(self.prediction, self.part.layout)
+            picks = self.best.picks
+        else:
+            picks = self.problem.pick_on_threads(self.prediction, self.part.layout)
+        return tally_of(self.part, self.residual, self.sums, self.squares, picks)
 
     def apply(self, patch: AnyPatch, optimiser: NDArray[Any]) -> None:
         """Patch the predictions and update the sums; ``optimiser`` decided on them as they are."""
@@ -181,7 +180,7 @@ class IncrementalAudit:
             if len(changed) * RECOUNT_SHARE > chosen.shape[1]:
                 self.shared[test] = self._count(chosen)
             else:
-                self._recount(changed, self.own, chosen)
+                self._count_sets(self.shared[test], self.own, chosen, changed)
         if test == OPTIMISER:
             self.own = chosen
         return self.shared[test]
@@ -189,20 +188,18 @@ class IncrementalAudit:
     def _count(self, chosen: NDArray[Any]) -> Integers:
         picks, sizes = self.part.picks, np.diff(self.part.layout.offsets)
         shared = np.zeros(len(picks), dtype=np.int64)
-
-        def count(rows: slice) -> None:
-            if self.problem.exactly_one:  # else two without a pick would be equal
-                kernels.overlap.overlap_single(picks[rows], chosen, shared[rows])
-            elif sizes.max() < kernels.overlap.BITS:
-                kernels.overlap.overlap_masks(picks[rows], chosen, shared[rows])
-            else:
-                kernels.overlap.overlap_sets(picks[rows], chosen, sizes, shared[rows])
-
-        run_on_rules(picks, count)
+        if not self.problem.exactly_one and sizes.max() >= kernels.overlap.BITS:
+            self._count_sets(shared, None, chosen, np.arange(len(sizes)))
+            return shared
+        single, masks = kernels.overlap.overlap_single, kernels.overlap.overlap_masks
+        # Only where each decision has one item are no two without a pick, which would be equal.
+        count = single if self.problem.exactly_one else masks
+        run_on_rules(picks, lambda rows: count(picks[rows], chosen, shared[rows]))
         return shared
 
-    def _recount(self, changed: Integers, before: NDArray[Any], after: NDArray[Any]) -> None:
-        picks, shared = self.part.picks, self.shared[OPTIMISER]
-        rest = (before, after, np.diff(self.part.layout.offsets), changed)
-        count = kernels.overlap.overlap_changes
+    def _count_sets(
+        self, shared: Integers, before: NDArray[Any] | None, own: NDArray[Any], changed: Integers
+    ) -> None:
+        picks, rest = self.part.picks, (before, own, self.part.layout.offsets, changed)
+        count = kernels.overlap.overlap_sets
         run_on_rules(picks, lambda rows: count(picks[rows], *rest, shared[rows]))

@@ -42,12 +42,10 @@ def standard_errors(part: Part, prediction: Floats, problem: Problem) -> Floats:
     """
     found, group = audit(part, prediction, problem), part.instances.observation
     weight = np.asarray(np.bincount(group, weights=part.weight), dtype=np.float64)
-    n_observations = int(np.count_nonzero(weight))
-    if n_observations == 1:
-        return np.full(len(found.violations), np.inf)
     residual, _ = residuals(part, prediction)
     squares = squares_of(part, residual, found.optimiser, found.violations, group, weight)
-    return errors_for(squares, n_observations, part.span / 2.0**part.bits / len(part.layout))
+    unit = part.span / 2.0**part.bits / len(part.layout)
+    return errors_for(squares, int(np.count_nonzero(weight)), unit)
 
 
 def squares_of(
@@ -79,5 +77,7 @@ def squares_of(
 
 def errors_for(squares: Floats, n_observations: int, unit: float) -> Floats:
     """Standard errors of means, from sums of squares in units of ``unit`` times the number."""
+    if n_observations == 1:
+        return np.full(len(squares), np.inf)
     corrected = squares * (n_observations / (n_observations - 1))
     return np.asarray(np.sqrt(corrected) * unit)

@@ -172,39 +172,33 @@ class PartitionedData:
 
         As in noise.py, of the start; the last bits of float sums are rounded off there.
         """
-        errors = self._standard_errors(groups)
+        means = [self._mean(group) for group in groups]
+        if self.group.cluster_weight is not None:
+            errors = list(map(self._cluster_errors, groups, means))
+        else:
+            errors = self._errors(groups, means)
         return [
             tolerance_for(found, group.n_counted, self.k, self.span)
             for found, group in zip(errors, groups, strict=True)
         ]
 
-    def _standard_errors(self, groups: Sequence[CellGroup]) -> list[Floats]:
-        means = [self._mean(group) for group in groups]
-        if self.group.cluster_weight is not None:
-            pairs = zip(groups, means, strict=True)
-            return [self._cluster_errors(group, mean) for group, mean in pairs]
+    def _errors(self, groups: Sequence[CellGroup], means: Sequence[Floats]) -> list[Floats]:
+        """The standard errors of groups, from the sums of squares of the pieces of their cells."""
         asked: list[Floats | None] = [None] * len(self.wholes)
         for group, mean in zip(groups, means, strict=True):
             for cell in group.cells:
                 asked[cell] = mean
-        parts = by_cell(self.engine.squares(asked))
-        return [self._errors(group, parts) for group in groups]
-
-    def _errors(self, group: CellGroup, parts: dict[int, list[Floats]]) -> Floats:
-        """The standard errors of a group, from the sums of squares of the pieces of its cells."""
-        rows = [[row * self._unit(group, cell) ** 2 for row in parts[cell]] for cell in group.cells]
-        columns = zip(*(row for some in rows for row in some), strict=True)
-        squares = np.array([math.fsum(column) for column in columns])
-        if group.n_counted == 1:
-            return np.full(len(squares), np.inf)
-        return errors_for(squares, group.n_counted, 1 / self._size(group)[0])
+        parts, errors = by_cell(self.engine.squares(asked)), []
+        for group in groups:
+            units = [(self._unit(group, cell) ** 2, cell) for cell in group.cells]
+            rows = [row * unit for unit, cell in units for row in parts[cell]]
+            squares = np.array([math.fsum(column) for column in zip(*rows, strict=True)])
+            errors.append(errors_for(squares, group.n_counted, 1 / self._size(group)[0]))
+        return errors
 
     def _cluster_errors(self, group: CellGroup, mean: Floats) -> Floats:
         weight = group.cluster_weight
         assert weight is not None
-        n_clusters = np.count_nonzero(weight)
-        if n_clusters == 1:
-            return np.full(len(mean), np.inf)
         found = []
         for first, last in threads.spans(max(1, CLUSTER_SUMS // len(weight)), len(mean)):
             total = np.zeros((last - first, len(weight)))
@@ -212,7 +206,8 @@ class PartitionedData:
                 sums = self.engine.cluster_sums(len(weight), range(first, last), cell)
                 total += sums * self._unit(group, cell)
             found.append(((total - weight * mean[first:last, None]) ** 2).sum(axis=1))
-        return errors_for(np.concatenate(found), int(n_clusters), 1 / self._size(group)[0])
+        squares = np.concatenate(found)
+        return errors_for(squares, int(np.count_nonzero(weight)), 1 / self._size(group)[0])
 
     def _size(self, group: CellGroup) -> tuple[int, float]:
         """The number of a group's instances, and their weight."""

@@ -132,10 +132,8 @@ def _move(prediction: Floats, order: Integers, steps: Floats, decided: Decided, 
     if problem.simplex:
         frozen = layout.per_item["frozen"]
         patching.patch_simplex(prediction, layout.offsets, *patches, frozen, span)
-    elif layout.width is None:
-        patching.patch_box(prediction, layout.offsets, *patches, value_range, span)
     else:
-        patching.patch_dense_box(prediction, layout.width, *patches, value_range, span)
+        patching.patch_box(prediction, layout.offsets, layout.width, *patches, value_range, span)
 
 
 def replay(

@@ -157,12 +157,14 @@ class Piece:
     def advance(self, log: Log) -> Tally:
         """Apply what is new in the log, and audit."""
         part, prediction = self._part(), self.store["prediction"]
-        if not self._incremental:
+        if self.problem.simplex or self.weighted:  # as in SameData
             new = [entry for entry in log[self.version :] if entry is not REFRESH]
             patch_part(part, prediction, new, self.problem)
             self.version = len(log)
             return tally(part, prediction, self.problem)[0]
-        kept = self._ledger()
+        kept = self.ledger
+        if kept is not None:
+            kept = replace(kept, arrays={name: self.store[name] for name in kept.arrays})
         state = IncrementalAudit(part, prediction, self.problem, kept)
         known = None if kept is None else self.store["optimiser"]  # of the predictions as they are
         for entry in log[self.version :]:
@@ -202,15 +204,6 @@ class Piece:
         part, prediction = self._part(), self.store["prediction"]
         own = compact(self.problem.pick_on_threads(prediction, part.layout), part.layout)
         return part, residuals(part, prediction)[0], own
-
-    @property
-    def _incremental(self) -> bool:
-        return not self.problem.simplex and not self.weighted
-
-    def _ledger(self) -> Ledger | None:
-        if self.ledger is None:
-            return None
-        return replace(self.ledger, arrays={name: self.store[name] for name in self.ledger.arrays})
 
     def _keep(self, state: IncrementalAudit, before: Ledger | None, optimiser: Any) -> None:
         """Write the arrays that are new; those of the files were changed in place."""

@@ -230,8 +230,11 @@ class _Growth:
         self.ballast = self._ballast()
         node, asked = np.zeros(len(self.values), dtype=np.uint8), np.full(depth, -1)
         leaves, sums = self.values.sum(axis=0)[None], self._sums(node, 1, -1)
+        n_levels = len(self.edges) + 1
         for turn in range(depth):
-            yes = self._if_yes(sums)
+            # Of predictions: the sums of the levels that are not below the question's edge.
+            at_least = np.cumsum(sums[:, n_levels - 1 : 0 : -1], axis=1)[:, ::-1]
+            yes = np.concatenate([at_least, sums[:, n_levels:]], axis=1)
             no = leaves[:, None] - yes
             gains = (self._fall(yes) + self._fall(no)).sum(axis=0) - self._fall(leaves).sum()
             question = int(gains.argmax())
@@ -268,12 +271,6 @@ class _Growth:
         places = (self.level, self.item, self.ends, self.marks, n_items, n_tests)
         kernels.trees.sum_by_answer(self.values, self.inside, node, *places, last, sums)
         return sums
-
-    def _if_yes(self, sums: Floats) -> Floats:
-        """The sums of the items whose answer is yes, by node and question."""
-        n_levels = len(self.edges) + 1
-        at_least = np.cumsum(sums[:, n_levels - 1 : 0 : -1], axis=1)[:, ::-1]
-        return np.concatenate([at_least, sums[:, n_levels:]], axis=1)
 
     def trees(self, questions: NDArray[np.int16], values: Floats) -> Trees:
         """The trees with the numbers of their tests; those that no question is about left out."""

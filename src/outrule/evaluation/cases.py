@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from outrule import threads, worlds
 from outrule.calibration.audit import OPTIMISER, audit, prepare, rule_values, squared_error
-from outrule.calibration.patches import Decided, apply_patches, first_point
+from outrule.calibration.patches import Patch, first_point, patch_part
 from outrule.data.instances import Instances
 from outrule.evaluation.grid import Unit
 from outrule.problems.contract import Problem
@@ -105,16 +104,13 @@ class HeldOut:
         """A copy of the original predictions."""
         return first_point(self.part.instances.prediction, self.problem, self.part.layout)
 
-    def patch(self, prediction: Floats, tests: ArrayLike, steps: ArrayLike) -> int:
+    def patch(self, prediction: Floats, tests: Iterable[int], steps: Iterable[float]) -> int:
         """Patch in place; returns how many instances the optimiser decided."""
-        part, flagged = self.part, np.asarray(tests, np.int64)
-        own = flagged == OPTIMISER
-        order = np.where(own, OPTIMISER, part.of_rule[flagged])
-        decided = Decided(self.problem, part.layout, part.picks, part.instances.value_range)
-        apply_patches(prediction, order, np.asarray(steps, np.float64), decided)
-        return int(own.sum()) * len(part.layout)
+        patches = list(map(Patch, tests, steps))
+        patch_part(self.part, prediction, patches, self.problem)
+        return sum(patch.test == OPTIMISER for patch in patches) * len(self.part.layout)
 
-    def patched(self, tests: ArrayLike, steps: ArrayLike) -> Floats:
+    def patched(self, tests: Iterable[int], steps: Iterable[float]) -> Floats:
         """The original predictions with these patches."""
         prediction = self.start()
         self.patch(prediction, tests, steps)

@@ -10,6 +10,7 @@ import polars as pl
 
 from outrule.evaluation import panels
 from outrule.evaluation.grid import PROBLEMS
+from outrule.evaluation.monotone import traces
 from outrule.evaluation.panels import LineStyle, Panel, Setting, label, looks
 from outrule.evaluation.reading import at, with_change
 from outrule.evaluation.results import UNIT, Results
@@ -86,47 +87,43 @@ def _gap(regime: Results, name: str, title: str, problems: list[str]) -> Figure:
 def _error(regime: Results, problem: str, seeds: Sequence[int]) -> Figure:
     """Squared error by round at the largest batch size, as in the paper's appendix."""
     keep = (pl.col("problem") == problem) & pl.col("seed").is_in(seeds)
-    trace, table = _traced(regime, keep)
+    table = _traced(regime, keep)
     kinds = _by_epsilon(regime)
-    drawn = [_panel(table, one, "round", "squared_error", kinds) for one in _settings(trace)]
+    drawn = [_panel(table, one, "round", "squared_error", kinds) for one in _settings(table)]
     who = f"Means over {len(seeds)} worlds, without bars" if len(seeds) > 1 else "One world"
     if problem == "matching":
         who = "The first world only, as in the paper"
     size = f"{max(regime.grid.batch_sizes):,}"
-    caption = f"On test instances; batches of {size}. {who}. {_size(regime, trace)}"
+    caption = f"On test instances; batches of {size}. {who}. {_size(regime, table)}"
     title = f"{label(problem).capitalize()}: squared error by round"
     return Figure(f"error-{problem}", title, caption, drawn)
 
 
 def _value(regime: Results, problem: str) -> Figure:
     """Squared error and gap by round, side by side, of the largest m at the largest batch."""
-    trace, table = _traced(regime, pl.col("problem") == problem)
+    table = _traced(regime, pl.col("problem") == problem)
     drawn = [
         _panel(table, setting, "round", y, _by_epsilon(regime))
-        for setting in _settings(trace)[-1:]
+        for setting in _settings(table)[-1:]
         for y in ("squared_error", "gap")
     ]
-    n_seeds = trace["seed"].n_unique()
+    n_seeds = table["seed"].n_unique()
     who = f"Means over {n_seeds} worlds" if n_seeds > 1 else "One world"
     caption = (
         f"Batches of {max(regime.grid.batch_sizes):,}; both on test instances. The squared error "
         "falls from round to round; the gap, the value minus that of the best rule, does not have "
         "to rise with it. "
-        f"{who}. {_size(regime, trace)}"
+        f"{who}. {_size(regime, table)}"
     )
     title = f"{label(problem).capitalize()}: squared error and gap by round"
     return Figure(f"value-{problem}", title, caption, drawn)
 
 
-def _traced(regime: Results, keep: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Traces at the largest batch size; the same with gaps, from before the first round on."""
-    trace = regime.trace.filter(keep, step="fixed", batch_size=max(regime.grid.batch_sizes))
-    units = regime.units.filter(keep)
-    start = units.select(*UNIT, "squared_error", value="plain", round=pl.lit(0, pl.Int64))
-    table = pl.concat([start, trace], how="diagonal")
-    table = table.join(units.select(*UNIT, "best_rule"), on=list(UNIT))
-    gap = pl.col("value") - pl.col("best_rule")
-    return trace, table.with_columns(gap=gap, gap_error=pl.lit(0.0))
+def _traced(regime: Results, keep: pl.Expr) -> pl.DataFrame:
+    """Traces at the largest batch size with gaps, from before the first round on."""
+    table = traces(regime).filter(keep)
+    table = table.join(regime.units.select(*UNIT, "best_rule"), on=list(UNIT))
+    return table.with_columns(gap=pl.col("value") - pl.col("best_rule"), gap_error=pl.lit(0.0))
 
 
 def _metric_2(regime: Results) -> Figure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any
@@ -96,22 +96,21 @@ class Grid:
         ]
 
     def points(self, batch_size: int, n_items: int, k: int) -> list[Point]:
-        """The runs at one batch size, of a problem that chooses k of ``n_items`` items."""
-        fixed = [Point("fixed", FixedStep(), e, e / 2, batch_size) for e in self.epsilons]
-        return [*fixed, *self._other_points(batch_size, n_items, k)]
+        """The runs at one batch size, of a problem that chooses k of ``n_items`` items.
 
-    def _other_points(self, batch_size: int, n_items: int, k: int) -> Iterator[Point]:
-        """Another step, and other readings of the paper's step and tolerance.
-
+        Beside the fixed step are another one, and other readings of the paper's step and tolerance:
         Algorithm 1 has a step of alpha / 2, where alpha is the tolerance divided by sqrt(m). The
         footnote of section 5.3 has alpha = epsilon / k for matchings, and compares violations with
         alpha itself.
         """
+        found = [Point("fixed", FixedStep(), e, e / 2, batch_size) for e in self.epsilons]
         for e in self.other_epsilons if batch_size in self.other_batches else ():
-            yield Point("line search", LineSearch(), e, e / 2, batch_size)
-            yield Point("alpha / 2", GivenStep(e / (4 * sqrt(n_items))), e, e / 2, batch_size)
+            half = GivenStep(e / (4 * sqrt(n_items)))
+            found.append(Point("line search", LineSearch(), e, e / 2, batch_size))
+            found.append(Point("alpha / 2", half, e, e / 2, batch_size))
             if k > 1:
-                yield Point("footnote", GivenStep(e / (2 * k)), e, e / k, batch_size)
+                found.append(Point("footnote", GivenStep(e / (2 * k)), e, e / k, batch_size))
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON has them."""

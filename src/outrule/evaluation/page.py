@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ def render(results: Results, claims: Sequence[Claim], figures: Sequence[Figure])
         style=_read("outrule.reporting", "page.css"),
         answer=text(_answer(claims)),
         tiles=terms(tiles, "tiles"),
-        first="\n".join(map(_first, [by_stem[stem] for stem in FIRST if stem in by_stem])),
+        first="\n".join(_figure(by_stem[stem], first=True) for stem in FIRST if stem in by_stem),
         claims=_rows(claims, known),
         details="\n".join(map(_claim, claims)),
         figures="\n".join(map(_figure, figures)),
@@ -96,8 +97,8 @@ def _rows(claims: Sequence[Claim], figures: set[str]) -> str:
     def verdict(claim: Claim) -> str:
         return Html(f'<b class="{claim.verdict.name}">{claim.verdict}</b>')
 
-    def number(name: str) -> Callable[[Claim], str]:
-        return lambda claim: text(claim.numbers.get(name, ""))
+    def number(name: str, claim: Claim) -> str:
+        return text(claim.numbers.get(name, ""))
 
     def link(claim: Claim) -> str:
         known = [name for one in regimes if (name := f"{claim.figure}-{one}") in figures]
@@ -106,7 +107,7 @@ def _rows(claims: Sequence[Claim], figures: set[str]) -> str:
     columns = [
         Column("claim", lambda claim: text(claim.statement), "text"),
         Column("verdict", verdict, "word"),
-        *(Column(text(name), number(name), "text") for name in regimes),
+        *(Column(text(name), partial(number, name), "text") for name in regimes),
         Column("", link, "word"),
     ]
     return table("claim-rows", "Claims and verdicts", columns, list(claims))
@@ -119,21 +120,18 @@ def _claim(claim: Claim) -> str:
     )
 
 
-def _first(figure: Figure) -> str:
+def _figure(figure: Figure, *, first: bool = False) -> str:
+    """A figure with its caption; on the first screen without, but with a link to that."""
     name, title = text(figure.name), text(figure.title)
+    if first:
+        start, head, lazy, note = "", f'<a href="#{name}">{title}</a>', "", ""
+    else:
+        start, head, lazy = f' id="{name}"', title, ' loading="lazy"'
+        links = f'<a href="{name}.png">PNG</a>, <a href="{name}.svg">SVG</a>'
+        note = f'<p class="note">{text(figure.caption)} {links}</p>\n'
     return (
-        f'<figure>\n<figcaption><a href="#{name}">{title}</a></figcaption>\n'
-        f'<div class="drawn"><img src="{name}.svg" alt="{title}"></div>\n</figure>'
-    )
-
-
-def _figure(figure: Figure) -> str:
-    name, title = text(figure.name), text(figure.title)
-    return (
-        f'<figure id="{name}">\n<figcaption>{title}</figcaption>\n'
-        f'<div class="drawn"><img src="{name}.svg" alt="{title}" loading="lazy"></div>\n'
-        f'<p class="note">{text(figure.caption)} '
-        f'<a href="{name}.png">PNG</a>, <a href="{name}.svg">SVG</a></p>\n</figure>'
+        f"<figure{start}>\n<figcaption>{head}</figcaption>\n"
+        f'<div class="drawn"><img src="{name}.svg" alt="{title}"{lazy}></div>\n{note}</figure>'
     )
 
 
@@ -141,15 +139,12 @@ def _units(results: Results) -> str:
     whole = pl.col("seconds").round().cast(pl.Int64)
     shown = results.units.drop("k", "n_solved").with_columns(whole)
 
-    def cell(name: str) -> Callable[[Mapping[str, Any]], str]:
-        def write(row: Mapping[str, Any]) -> str:
-            value = row[name]
-            return f"{value:,.4f}" if isinstance(value, float) else text(_words(value))
-
-        return write
+    def cell(name: str, row: Mapping[str, Any]) -> str:
+        value = row[name]
+        return f"{value:,.4f}" if isinstance(value, float) else text(_words(value))
 
     columns = [
-        Column(_title(name), cell(name), "number" if kind.is_numeric() else "word")
+        Column(_title(name), partial(cell, name), "number" if kind.is_numeric() else "word")
         for name, kind in shown.schema.items()
     ]
     return table("units", "Values by problem and seed", columns, list(shown.iter_rows(named=True)))

@@ -132,20 +132,17 @@ class Folder:
         try:
             self.parts.mkdir(parents=True, exist_ok=True)
             for unit, kind in product(grid.units(), KINDS):
-                self._check(unit, kind)
+                file = self._file(unit, kind)
+                content = read_json(file)
+                if content and content.get("made") != self._made:
+                    raise DataError(
+                        f"{file} was made with other settings, or by another version of outrule. "
+                        "Choose another folder, or delete it."
+                    )
         except OSError as error:
             raise DataError(
                 f"results cannot be written to {path}: {error.strerror}. Choose another folder."
             ) from error
-
-    def _check(self, unit: Unit, kind: str) -> None:
-        file = self._file(unit, kind)
-        content = read_json(file)
-        if content and content.get("made") != self._made:
-            raise DataError(
-                f"{file} was made with other settings, or by another version of outrule. "
-                "Choose another folder, or delete it."
-            )
 
     @property
     def _made(self) -> dict[str, Any]:

@@ -145,8 +145,9 @@ def _run_chunk(
             total += size * (1 + track.tests.count(OPTIMISER))  # its test, and its patches
             if _flag(track, audit, first + number, held_out.part.layout.k):
                 batches.patch(track, number)
-            if _is_traced(first + number + 1):
-                total += _measure(track, first + number + 1, held_out)
+            done = first + number + 1
+            if done % (TRACE_FIRST if done <= FIRST_ROUNDS else TRACE_EVERY) == 0:
+                total += _measure(track, done, held_out)
     return total + sum(_catch_up(track, held_out) for track in tracks)
 
 
@@ -161,10 +162,6 @@ def _flag(track: Track, found: Audit, number: int, k: int) -> bool:
     track.tests.append(flagged.test)
     track.steps.append(float(np.copysign(length, flagged.violation)))
     return True
-
-
-def _is_traced(done: int) -> bool:
-    return done % (TRACE_FIRST if done <= FIRST_ROUNDS else TRACE_EVERY) == 0
 
 
 def _measure(track: Track, done: int, held_out: HeldOut) -> int:

@@ -64,7 +64,12 @@ def run_unit(
         "n_solved": progress.n_solved,
         "seconds": time.perf_counter() - start,
     }
-    tables = {"units": [world], "runs": runs, "trace": list(_trace_rows(progress))}
+    trace = [
+        _settings(track) | dict(zip(stream.TRACED, row, strict=True))
+        for track in progress.tracks
+        for row in track.trace
+    ]
+    tables = {"units": [world], "runs": runs, "trace": trace}
     return {name: _columns(rows, unit) for name, rows in tables.items()}
 
 
@@ -104,11 +109,10 @@ def _take_apart(track: Track, held_out: HeldOut) -> Row:
 
 def _commit_rows(progress: Progress, grid: Grid, held_out: HeldOut) -> Iterator[Row]:
     """The rule that is best on all batches together, and its value."""
-    none = dict.fromkeys(("step", "epsilon", "batch_size"))
     for size, sums in progress.rule_sums.items():
         counts = _counts(size * grid.rounds, [], 0, "all rounds")
         measured = held_out.measure_rule(int(np.argmax(sums)))
-        yield {"check": "commit to the best rule", **none, **counts, **measured}
+        yield {"check": "commit to the best rule", **counts, **measured}
 
 
 def reuse_rows(grid: Grid, case: Case, held_out: HeldOut) -> Iterator[Row]:
@@ -118,7 +122,7 @@ def reuse_rows(grid: Grid, case: Case, held_out: HeldOut) -> Iterator[Row]:
         part = prepare(instances, case.problem, case.rules)
         for (check, step), method in REUSE.items():
             for epsilon in grid.equal_epsilons:
-                settings = {"check": check, "step": step, "epsilon": epsilon, "batch_size": None}
+                settings = {"check": check, "step": step, "epsilon": epsilon}
                 yield settings | _reuse(part, *method, epsilon, grid.rounds, case, held_out)
         if size == min(grid.equal_batches):
             yield default_row(instances, case, held_out)
@@ -132,9 +136,8 @@ def default_row(instances: Instances, case: Case, held_out: HeldOut) -> Row:
         calibrator.fit(instances)
     patched = np.ravel(calibrator.predict(held_out.part.instances))
     tests = [patch.test for patch in calibrator.patches_]
-    none = dict.fromkeys(("step", "epsilon", "batch_size"))
     counts = _counts(len(instances), tests, len(tests), Status(calibrator.status_).value)
-    return {"check": "default method", **none, **counts, **held_out.measure(patched)}
+    return {"check": "default method", **counts, **held_out.measure(patched)}
 
 
 def _reuse(
@@ -152,12 +155,6 @@ def _reuse(
     patched = held_out.patched(tests, [patch.step for patch in boosted.patches])
     counts = _counts(n, tests, last, Status(boosted.status).value)
     return counts | held_out.measure(patched)
-
-
-def _trace_rows(progress: Progress) -> Iterator[Row]:
-    for track in progress.tracks:
-        for row in track.trace:
-            yield {**_settings(track), **dict(zip(stream.TRACED, row, strict=True))}
 
 
 def _settings(track: Track) -> Row:

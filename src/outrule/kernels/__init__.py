@@ -13,7 +13,6 @@ if TYPE_CHECKING:
         best as best,
         curves as curves,
         greedy as greedy,
-        independence as independence,
         matching as matching,
         overlap as overlap,
         patching as patching,

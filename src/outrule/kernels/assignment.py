@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from outrule.kernels.assignment_dp import (
@@ -28,7 +30,7 @@ ROUNDS = 8
 WORK_PER_ROW = 1000
 
 
-def _takes_subsets(small: int, large: int) -> bool:
+def _takes_subsets(small: Any, large: Any) -> Any:
     """Which algorithm; by shape alone, so that ties are broken alike in every batch and form."""
     return subset_work(small, large) <= WORK_PER_ROW * small
 
@@ -66,16 +68,9 @@ def assign_ragged(
     first on ties.
     """
     small, large = np.minimum(n_rows, n_columns), np.maximum(n_rows, n_columns)
-    base = int(small.max(initial=0)) + 1
-    shape = large * base + small
-    shapes, shape_of = np.unique(shape, return_inverse=True)
-    tiny = np.zeros(shapes.size, np.bool_)
-    for k, code in enumerate(shapes):
-        longer, shorter = divmod(int(code), base)
-        tiny[k] = _takes_subsets(shorter, longer)
-    by_subsets = tiny[shape_of]
+    by_subsets = _takes_subsets(small, large)
     # Lanes are filled with instances of one shape; equal shapes are neighbours in this order.
-    order = np.argsort(shape, kind="stable")
+    order = np.lexsort((small, large))
     subsets_order = order[by_subsets[order]]
     if subsets_order.size:
         assign_ragged_by_subsets(

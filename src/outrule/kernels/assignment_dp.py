@@ -14,6 +14,8 @@ reading back, the sums are computed once more, and one of them equals the state'
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from outrule.kernels.compiling import njit
@@ -24,22 +26,24 @@ from outrule.kernels.vectors import (
     LANES,
     empty_rows,
     load_lanes,
+    shrink_overflows,
     store_best_cube,
     trace_choices,
 )
 from outrule.types import Floats, Integers, Positions
 
-# Enough for the sum of the largest floats of any matching to stay finite.
-SHRINK = 2.0**-8
 # Transitions that take as long as one sum while reading back, where lanes load from all over.
 WORK_PER_TRACE = 12
 
 
-def subset_work(small: int, large: int) -> int:
-    """Count the transitions of the subset programme, and what reading back costs in these."""
-    small, large = max(small, CUBE), max(large, CUBE)
-    n_states = (large - small + 1) << small
-    return n_states * small // 2 + WORK_PER_TRACE * small * large
+def subset_work(small: Any, large: Any) -> Any:
+    """Count the transitions of the subset programme, and what reading back costs in these.
+
+    Of every shape, where these are arrays.
+    """
+    small, large = np.maximum(small, CUBE), np.maximum(large, CUBE)
+    n_states = (large - small + 1) * 2.0 ** np.minimum(small, 64)
+    return n_states * small / 2 + WORK_PER_TRACE * small * large
 
 
 @njit(nogil=True, cache=True)
@@ -158,22 +162,11 @@ def _solve(best: Floats, profit: Floats, cells: Positions, choices: Integers, la
     for lane in range(0, lanes, LANE_BLOCK):
         for _ in range(2):
             _fill(best, profit, cells, lane)
-            if not _shrink_overflows(best, profit, lane):
+            # Every state leads to the last one, which is infinite if any is.
+            last = best[best.size - ((1 << CUBE) + 1) * LANE_BLOCK :]
+            if not shrink_overflows(last[:LANE_BLOCK], profit, lane):
                 break
         trace_choices(best, profit, cells, choices, lane)
-
-
-@njit(nogil=True, cache=True)
-def _shrink_overflows(best: Floats, profit: Floats, first: int) -> bool:
-    """Divide the profits of every lane whose best sum is infinite; say whether there are any."""
-    any_overflow = False
-    for k in range(LANE_BLOCK):
-        # Every state leads to the last one, which is infinite if any is.
-        if best[best.size - ((1 << CUBE) + 1) * LANE_BLOCK + k] == np.inf:
-            any_overflow = True
-            for place in range(first + k, profit.size, LANES):
-                profit[place] *= SHRINK
-    return any_overflow
 
 
 @njit(nogil=True, cache=True)

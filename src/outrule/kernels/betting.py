@@ -211,8 +211,7 @@ def lower_bound(bets: Bets, log_level: float) -> float:
     s, step, is_low = ratio - step, 0.1 * step, False
     for _ in range(STEPS):  # one end of the bracket is not tried yet
         s = min(max(s, 0.0), 1.0)
-        top = play(bets, s, log_level, np.inf)[0]
-        at_s = top - log_level
+        at_s = play(bets, s, log_level, np.inf)[0] - log_level
         if at_s >= 0:
             low, at_low, is_low = s, at_s, True
             s += step
@@ -230,8 +229,7 @@ def lower_bound(bets: Bets, log_level: float) -> float:
             break
         s = high - at_high * (high - low) / (at_high - at_low)
         s = min(max(s, low + 0.5 * CLOSE), high - 0.5 * CLOSE)
-        top = play(bets, s, log_level, np.inf)[0]
-        at_s = top - log_level
+        at_s = play(bets, s, log_level, np.inf)[0] - log_level
         if at_s >= 0:
             low, at_low = s, at_s
             at_high *= 0.5 if last == 1 else 1.0

@@ -47,43 +47,18 @@ def _value(points: Floats, at: int, last: int, x: float) -> float:
     return float(value if value < most else most)
 
 
-@njit(nogil=True, cache=True)
-def _bucket(low: float, scale: float, x: float) -> int:
-    """Which of BUCKETS equal parts of a curve's length has x; never an earlier one for more."""
-    place = (x - low) * scale
-    return int(place) if 0.0 < place < BUCKETS else BUCKETS * (place > 0.0)
-
-
 def index_points(ends: Integers, points: Floats) -> tuple[Floats, Positions]:
     """Every curve's buckets per unit of length, and how many of its points lie before each."""
     x, sizes = points[ends[0] : ends[-1], X], np.diff(ends)
     with np.errstate(all="ignore"):
         low, length = points[ends[:-1], X], points[ends[1:] - 1, X] - points[ends[:-1], X]
         scales = np.where(length > BUCKETS / LARGEST, BUCKETS / length, 0.0)
-        place = (x - np.repeat(low, sizes)) * np.repeat(scales, sizes)  # as _bucket
+        place = (x - np.repeat(low, sizes)) * np.repeat(scales, sizes)
         bucket = np.where((place > 0.0) & (place < BUCKETS), place, BUCKETS * (place > 0.0))
     shape = (len(sizes), BUCKETS + 2)
     at = np.repeat(np.arange(len(sizes)) * shape[1], sizes) + bucket.astype(np.int64) + 1
     counts = np.bincount(at, minlength=shape[0] * shape[1]).reshape(shape)
     return scales, np.cumsum(counts, axis=1, dtype=np.int32)
-
-
-@njit(nogil=True, cache=True)
-def look_up(
-    ends: Integers,
-    points: Floats,
-    scales: Floats,
-    before: Positions,
-    curve: int,
-    p: float,
-) -> float:
-    """:func:`value_at` for a curve of many points: searches the bucket of p only."""
-    first = ends[curve]
-    x = p * SCALE
-    bucket = _bucket(points[first, X], scales[curve], x)
-    skipped = max(before[curve, bucket] - 1, 0)
-    at = _last_below(points, first + skipped, before[curve, bucket + 1] - skipped, x)
-    return _value(points, at, ends[curve + 1], x)
 
 
 @njit(nogil=True, cache=True)
@@ -100,13 +75,19 @@ def follow_item_curves(
 ) -> None:
     """Every prediction on the curve of its item; frozen items, or where it is -1, stay as they are.
 
-    Without items (an empty array) all are on the first curve.
+    Without items (an empty array) all are on the first curve. It is :func:`value_at`, but of the
+    points only those in the bucket of the prediction are searched.
     """
     for j in range(len(prediction)):
         curve = curve_of_item[item[j] if len(item) else 0]
         result[j] = prediction[j]
         if curve >= 0 and not (len(frozen) and frozen[j]):
-            result[j] = look_up(ends, points, scales, before, curve, prediction[j])
+            first, x = ends[curve], prediction[j] * SCALE
+            place = (x - points[first, X]) * scales[curve]  # as in index_points
+            bucket = int(place) if 0.0 < place < BUCKETS else BUCKETS * (place > 0.0)
+            skipped = max(before[curve, bucket] - 1, 0)
+            at = _last_below(points, first + skipped, before[curve, bucket + 1] - skipped, x)
+            result[j] = _value(points, at, ends[curve + 1], x)
 
 
 def patch_curves(
@@ -147,7 +128,13 @@ def sum_members(
     """
     # Branches on an argument that is None are not compiled: most problems need no projection.
     room = np.empty(np.diff(offsets).max(initial=0)) if simplex else None
-    space = _workspace(offsets, picks)
+    # The items of FEW instances and one more, their offsets, where each rule's marks are, for which
+    # instances they were written (the number of the first, plus one), and twice FEW values. It is
+    # not allocated in compiled code, which takes longer to compile then.
+    few = np.zeros(np.diff(np.append(offsets[:-1:FEW], offsets[-1])).max(initial=0) + 1)
+    marks = np.empty((len(picks) + 1, max(picks.shape[1], 1), FEW), dtype=np.int32)
+    near, written = np.empty(FEW + 1, dtype=np.int64), np.zeros(len(picks), dtype=np.int64)
+    space = (few, near, marks, written, np.zeros(2 * FEW))
     add_members(starts, offsets, picks, patches, frozen, room, space, result)
 
 
@@ -182,19 +169,6 @@ def add_members(
             _patch_few(few, near, n, picks, first, some, stays, room, space)
             for j in range(size):
                 result[begin + j] += few[j]
-
-
-def _workspace(offsets: Integers, picks: Small) -> Space:
-    """Room for the items of FEW instances and one more, their offsets, and what patches need.
-
-    That is where each rule's marks are, and for which instances they were written (the number of
-    the first, plus one), and twice FEW values. It is not allocated in compiled code, which takes
-    longer to compile then.
-    """
-    few = np.zeros(np.diff(np.append(offsets[:-1:FEW], offsets[-1])).max(initial=0) + 1)
-    marks = np.empty((len(picks) + 1, max(picks.shape[1], 1), FEW), dtype=np.int32)
-    written = np.zeros(len(picks), dtype=np.int64)
-    return few, np.empty(FEW + 1, dtype=np.int64), marks, written, np.zeros(2 * FEW)
 
 
 @njit(nogil=True, cache=True)

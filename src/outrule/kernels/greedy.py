@@ -8,7 +8,7 @@ from outrule.kernels.compiling import njit
 from outrule.kernels.picking import insert_ascending, longest
 from outrule.types import Booleans, Floats, Integers, Positions
 
-Scratch = tuple[Floats, Positions, Floats, Positions]
+Scratch = tuple[Floats, Positions, Floats, Positions, Booleans]
 
 # Up to this length counting the larger keys of every key beats sorting byte by byte.
 SHORT_SORT = 64
@@ -40,7 +40,7 @@ def top_ragged(weights: Floats, offsets: Integers, capacity: int, picks: Positio
 @njit(nogil=True, cache=True)
 def _top(items: Floats, capacity: int, scratch: Scratch, picks: Positions) -> None:
     """Pick the heaviest positive items of one instance."""
-    key, order, _, _ = scratch
+    key, order, _, _, _ = scratch
     picks[:] = -1
     if capacity <= 0:
         return
@@ -77,9 +77,8 @@ def partition_ragged(
     if (capacity <= 1).all():
         _best_of_groups(weights, offsets, group, capacity, picks)
         return
-    most = longest(offsets)
-    scratch = _sort_scratch(most)
-    chosen = np.zeros(most, np.bool_)
+    scratch = _sort_scratch(longest(offsets))
+    chosen = scratch[-1]
     left = np.empty(capacity.size, np.int64)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -165,9 +164,8 @@ def graphic_ragged(
     picks: Positions,
 ) -> None:
     """Pick the maximum-weight forest of positive edges (Kruskal)."""
-    most = longest(offsets)
-    scratch = _sort_scratch(most)
-    chosen = np.zeros(most, np.bool_)
+    scratch = _sort_scratch(longest(offsets))
+    chosen = scratch[-1]
     parent = np.empty(n_nodes.max() if n_nodes.size else 0, np.int32)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -205,9 +203,8 @@ def laminar_ragged(
 
     -1 means no set (innermost_set) or no parent, and the parents must not form a cycle.
     """
-    most = longest(offsets)
-    scratch = _sort_scratch(most)
-    chosen = np.zeros(most, np.bool_)
+    scratch = _sort_scratch(longest(offsets))
+    chosen = scratch[-1]
     left = np.empty_like(capacity_of_set)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -238,9 +235,8 @@ def greedy_matching_ragged(
     picks: Positions,
 ) -> None:
     """Pick positive edges from the heaviest down, skipping edges at a used node and loops."""
-    most = longest(offsets)
-    scratch = _sort_scratch(most)
-    chosen = np.zeros(most, np.bool_)
+    scratch = _sort_scratch(longest(offsets))
+    chosen = scratch[-1]
     used = np.empty(n_nodes.max() if n_nodes.size else 0, np.bool_)
     for i in range(offsets.size - 1):
         start, stop = offsets[i], offsets[i + 1]
@@ -252,6 +248,95 @@ def greedy_matching_ragged(
                 used[a] = True
                 used[b] = True
                 chosen[j] = True
+        _write_chosen(chosen[: stop - start], picks[i])
+
+
+@njit(nogil=True, cache=True)
+def transversal_ragged(
+    weights: Floats,
+    offsets: Integers,
+    item: Positions,
+    set_offsets: Integers,
+    sets: Positions,
+    n_sets: int,
+    picks: Positions,
+) -> None:
+    """Greedy over items that can still be given distinct sets.
+
+    The sets that hold item e are ``sets[set_offsets[e]:set_offsets[e + 1]]``.
+    """
+    scratch = _sort_scratch(longest(offsets))
+    chosen = scratch[-1]
+    holder = np.empty(n_sets, np.int64)  # which position a set is given to
+    came_from = np.empty(n_sets, np.int64)  # the position from which a set was reached
+    reached = np.empty(n_sets, np.bool_)
+    queue = np.empty(n_sets + 1, np.int64)
+    for i in range(len(offsets) - 1):
+        start, stop = offsets[i], offsets[i + 1]
+        count = _sort_positive(weights[start:stop], scratch)
+        holder[:] = -1
+        for position in scratch[1][:count]:
+            reached[:] = False
+            queue[0] = position
+            head, tail, free = 0, 1, -1
+            while head < tail and free < 0:  # breadth first over alternating paths
+                here = queue[head]
+                head += 1
+                e = item[start + here]
+                for s in sets[set_offsets[e] : set_offsets[e + 1]]:
+                    if reached[s]:
+                        continue
+                    reached[s] = True
+                    came_from[s] = here
+                    if holder[s] < 0:
+                        free = s
+                        break
+                    queue[tail] = holder[s]
+                    tail += 1
+            chosen[position] = free >= 0  # what was chosen before stays so
+            while free >= 0:  # hand sets on along the path, back to the new item
+                here = came_from[free]
+                previous = -1
+                for s in range(n_sets):
+                    if holder[s] == here:
+                        previous = s
+                holder[free] = here
+                free = previous if here != position else -1
+        _write_chosen(chosen[: stop - start], picks[i])
+
+
+@njit(nogil=True, cache=True)
+def linear_ragged(
+    weights: Floats,
+    offsets: Integers,
+    item: Positions,
+    vectors: Floats,
+    tolerance: float,
+    picks: Positions,
+) -> None:
+    """Greedy over items whose vectors, ``vectors[e]``, are linearly independent over the reals."""
+    # Rounding can make more vectors look independent than others of them did.
+    most = min(vectors.shape[1], picks.shape[1])
+    scratch = _sort_scratch(longest(offsets))
+    chosen = scratch[-1]
+    basis = np.empty((most, vectors.shape[1]))
+    pivots = np.empty(most, np.int64)
+    for i in range(len(offsets) - 1):
+        start, stop, rank = offsets[i], offsets[i + 1], 0
+        count = _sort_positive(weights[start:stop], scratch)
+        for position in scratch[1][:count]:
+            if rank == most:
+                break
+            rest = vectors[item[start + position]].copy()
+            limit = tolerance * np.abs(rest).max()
+            for b in range(rank):
+                rest -= rest[pivots[b]] * basis[b]
+            pivot = np.argmax(np.abs(rest))
+            if np.abs(rest[pivot]) > limit:
+                basis[rank] = rest / rest[pivot]
+                pivots[rank] = pivot
+                chosen[position] = True
+                rank += 1
         _write_chosen(chosen[: stop - start], picks[i])
 
 
@@ -269,16 +354,17 @@ def _write_chosen(chosen: Booleans, picks: Positions) -> None:
 
 @njit(nogil=True, cache=True)
 def _sort_scratch(m: int) -> Scratch:
-    """Keys and positions, and as many again, for _sort_positive of up to m items."""
+    """Keys and positions, and as many again, for _sort_positive of up to m items, and marks."""
     # Even for few items: _top has a list of its capacity, and _count_sort works in whole vectors.
     room = max(m, SHORT_SORT)
-    return np.empty(room), np.empty(room, np.int32), np.empty(room), np.empty(room, np.int32)
+    first, second = np.empty(room, np.int32), np.empty(room, np.int32)
+    return np.empty(room), first, np.empty(room), second, np.zeros(room, np.bool_)
 
 
 @njit(nogil=True, cache=True)
 def _sort_positive(items: Floats, scratch: Scratch) -> int:
     """Sort the positive items by (-weight, position) into key and order; return their number."""
-    key, order, other_key, other_order = scratch
+    key, order, other_key, other_order, _ = scratch
     count = 0
     for j in range(items.size):
         if items[j] > 0.0:

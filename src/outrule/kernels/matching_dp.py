@@ -7,12 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrule.kernels.compiling import njit
-from outrule.kernels.picking import capped, insert_ascending
-from outrule.kernels.vectors import LANES, empty_rows, load_lanes, store_best_sum
+from outrule.kernels.picking import ZERO, capped, insert_ascending
+from outrule.kernels.vectors import (
+    LANES,
+    empty_rows,
+    load_lanes,
+    shrink_overflows,
+    store_best_sum,
+)
 from outrule.types import Floats, Integers, Positions
-
-# Enough for the sum of the largest floats of any matching to stay finite.
-SHRINK = 2.0**-8
 
 Choices = NDArray[np.int8]
 
@@ -100,7 +103,8 @@ def _solve(
                 end = begin + 2 * k - 1
                 store_best_sum(rows, choices, left, right, begin, end, target)
                 begin, target = end, target + 1
-        if not _shrink_overflows(rows):
+        last = rows[rows.size - 2 * LANES : rows.size - LANES]
+        if not shrink_overflows(last, rows, ZERO):
             break
     at = np.full(LANES, plan.n_rows - 1)
     for k in range(half, 1, -1):
@@ -110,18 +114,6 @@ def _solve(
             chosen[lane, half - k] = plan.pair_rows[step]
             at[lane] = plan.rest_rows[step]
     chosen[:, half - 1] = at
-
-
-@njit(nogil=True, cache=True)
-def _shrink_overflows(rows: Floats) -> bool:
-    """Divide the weights of every lane whose best sum is infinite; say whether there are any."""
-    any_overflow = False
-    for lane in range(LANES):
-        if rows[rows.size - 2 * LANES + lane] == np.inf:
-            any_overflow = True
-            for place in range(lane, rows.size, LANES):
-                rows[place] *= SHRINK
-    return any_overflow
 
 
 @njit(nogil=True, cache=True)
@@ -158,29 +150,6 @@ def subset_dense(
 
 
 @njit(nogil=True, cache=True)
-def _load_ragged(
-    weights: Floats,
-    u: Positions,
-    v: Positions,
-    n_vertices: int,
-    lane: int,
-    rows: Floats,
-    items: Positions,
-) -> None:
-    """Load one instance into a lane of zeros.
-
-    The heaviest of parallel items stands, the first on ties.
-    """
-    for item in range(len(weights)):
-        if u[item] != v[item]:
-            place = _pair_row(u[item], v[item], n_vertices) * LANES + lane
-            weight = capped(weights[item])
-            if weight > rows[place]:
-                rows[place] = weight
-                items[place] = item
-
-
-@njit(nogil=True, cache=True)
 def subset_ragged(
     weights: Floats,
     offsets: Integers,
@@ -190,7 +159,10 @@ def subset_ragged(
     plan: SubsetPlan,
     picks: Positions,
 ) -> None:
-    """Match the instances `which`, none of which has more vertices than the plan."""
+    """Match the instances `which`, none of which has more vertices than the plan.
+
+    Of parallel items the heaviest counts, the first on ties.
+    """
     rows = empty_rows(plan.n_rows + 1, LANES)
     choices = np.zeros(rows.size, dtype=np.int8)
     n_pairs = plan.n_vertices * (plan.n_vertices - 1) // 2
@@ -200,8 +172,14 @@ def subset_ragged(
         group = which[first : first + LANES]
         rows[: n_pairs * LANES] = 0.0
         for lane in range(len(group)):
-            own = slice(offsets[group[lane]], offsets[group[lane] + 1])
-            _load_ragged(weights[own], u[own], v[own], plan.n_vertices, lane, rows, items)
+            start, stop = offsets[group[lane]], offsets[group[lane] + 1]
+            for k in range(start, stop):
+                if u[k] != v[k]:
+                    place = _pair_row(u[k], v[k], plan.n_vertices) * LANES + lane
+                    weight = capped(weights[k])
+                    if weight > rows[place]:
+                        rows[place] = weight
+                        items[place] = k - start
         _solve(plan, plan.pair_rows, plan.rest_rows, rows, choices, chosen)
         for lane in range(len(group)):
             row, n_picks = picks[group[lane]], 0

@@ -5,20 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from outrule.kernels.compiling import njit
+from outrule.kernels.picking import longest
 from outrule.types import Integers, Small
 
 # Instances whose own decision stays in cache while all rules are compared with it.
 COMPARE_BLOCK = 8192
 BITS = 63
-
-
-@njit(nogil=True, cache=True)
-def largest(sizes: Integers) -> int:
-    """The largest of some sizes, 0 if there are none."""
-    most = 0
-    for size in sizes:
-        most = max(most, size)
-    return most
 
 
 @njit(nogil=True, cache=True)
@@ -60,47 +52,37 @@ def overlap_masks(picks: Small, own: Small, shared: Integers) -> None:
 
 
 @njit(nogil=True, cache=True)
-def overlap_sets(picks: Small, own: Small, sizes: Integers, shared: Integers) -> None:
-    """The same for sets of any number of items; sizes[i] is how many instance i offers."""
-    n_rules, k, n = picks.shape
-    marks = np.zeros(largest(sizes) + 1, dtype=np.int64)
-    for i in range(n):
-        for j in range(k):
-            if own[j, i] < sizes[i]:
-                marks[own[j, i]] = 1
-        for r in range(n_rules):
-            for j in range(k):
-                if picks[r, j, i] >= sizes[i]:
-                    break
-                shared[r] += marks[picks[r, j, i]]
-        for j in range(k):
-            if own[j, i] < sizes[i]:
-                marks[own[j, i]] = 0
-
-
-@njit(nogil=True, cache=True)
-def overlap_changes(
-    picks: Small, before: Small, after: Small, sizes: Integers, changed: Integers, shared: Integers
+def overlap_sets(
+    picks: Small,
+    before: Small | None,
+    own: Small,
+    offsets: Integers,
+    changed: Integers,
+    shared: Integers,
 ) -> None:
-    """Bring shared from the decisions ``before`` to ``after``, which differ where ``changed``."""
+    """The same for sets of any number of items, in the instances ``changed``.
+
+    With decisions ``before``, it is by how much more items these share than those.
+    """
     n_rules, k, _ = picks.shape
-    marks = np.zeros(largest(sizes) + 1, dtype=np.int64)
+    marks = np.zeros(longest(offsets) + 1, dtype=np.int64)
     for i in changed:
+        size = offsets[i + 1] - offsets[i]
         for j in range(k):
-            if before[j, i] < sizes[i]:
+            if before is not None and before[j, i] < size:
                 marks[before[j, i]] -= 1
-            if after[j, i] < sizes[i]:
-                marks[after[j, i]] += 1
+            if own[j, i] < size:
+                marks[own[j, i]] += 1
         for r in range(n_rules):
             for j in range(k):
-                if picks[r, j, i] >= sizes[i]:
+                if picks[r, j, i] >= size:
                     break
                 shared[r] += marks[picks[r, j, i]]
         for j in range(k):
-            if before[j, i] < sizes[i]:
+            if before is not None and before[j, i] < size:
                 marks[before[j, i]] = 0
-            if after[j, i] < sizes[i]:
-                marks[after[j, i]] = 0
+            if own[j, i] < size:
+                marks[own[j, i]] = 0
 
 
 @njit(nogil=True, cache=True)

@@ -16,6 +16,7 @@ NEAR_BLOCK = 64  # instances that stay in the nearest cache with all their items
 def patch_box(
     prediction: Floats,
     offsets: Integers,
+    width: int | None,
     picks: Small,
     order: Integers,
     steps: Floats,
@@ -24,32 +25,9 @@ def patch_box(
 ) -> None:
     """Apply patches in order: ``picks[order[t]]`` moves by ``steps[t]``, then is clipped.
 
-    Instances span[0] to span[1] are patched, a block at a time, while it is in cache.
+    Instances span[0] to span[1] are patched, a block at a time, while it is in cache. Where all
+    have ``width`` items, no offsets are read.
     """
-    k = picks.shape[1]
-    low, high = box
-    for first in range(span[0], span[1], INSTANCE_BLOCK):
-        last = min(first + INSTANCE_BLOCK, span[1])
-        for t in range(len(order)):
-            for j in range(k):
-                for i in range(first, last):
-                    position = np.int64(picks[order[t], j, i])
-                    if position < offsets[i + 1] - offsets[i]:
-                        moved = prediction[offsets[i] + position] + steps[t]
-                        prediction[offsets[i] + position] = min(max(moved, low), high)
-
-
-@njit(nogil=True, cache=True)
-def patch_dense_box(
-    prediction: Floats,
-    width: int,
-    picks: Small,
-    order: Integers,
-    steps: Floats,
-    box: tuple[float, float],
-    span: tuple[int, int],
-) -> None:
-    """As patch_box where every instance has ``width`` items: no offsets to read."""
     low, high = box
     for first in range(span[0], span[1], INSTANCE_BLOCK):
         last = min(first + INSTANCE_BLOCK, span[1])
@@ -59,8 +37,12 @@ def patch_dense_box(
                 row = picks[order[t], j]
                 for i in range(first, last):
                     position = np.int64(row[i])
-                    if position < width:
-                        place = i * width + position
+                    if width is None:  # only one of the two is compiled
+                        start, size = offsets[i], offsets[i + 1] - offsets[i]
+                    else:
+                        start, size = i * width, width
+                    if position < size:
+                        place = start + position
                         prediction[place] = min(max(prediction[place] + step, low), high)
 
 

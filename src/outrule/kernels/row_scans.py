@@ -6,15 +6,15 @@ arrays do not overlap. The twins do the same bit for bit. Rows are padded to a m
 LANE_BLOCK elements, and no number is NaN unless said so.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic
 
 from outrule.kernels.compiling import njit
 from outrule.kernels.picking import LARGEST
-from outrule.kernels.vectors import LANE_BLOCK, VECTORS, Code
+from outrule.kernels.vectors import LANE_BLOCK, VECTORS, Code, Memory, vector_code
 from outrule.types import Floats, Positions
 
 
@@ -89,10 +89,10 @@ def plain_relax(
 class _Pass(Code):
     """A loop over the vectors of a row that keeps the two least numbers and where the least is."""
 
-    def __init__(self, context: Any, builder: Any, sig: Any, args: Any):
-        super().__init__(context, builder, sig, args, LANE_BLOCK)
-        row = context.make_array(sig.args[0])(context, builder, args[0])
-        (self.size,) = self.cgutils.unpack_tuple(builder, row.shape, 1)
+    def __init__(self, context: Any, builder: Any, sig: Any, args: Any, lanes: int):
+        super().__init__(context, builder, sig, args, lanes)
+        self.as_tuple = partial(context.make_tuple, builder, sig.return_type)
+        self.size = self.arguments[0].shape[0]
         infinity = self.ir.Constant(self.vector, [float("inf")] * LANE_BLOCK)
         self.least, self.second = self.variable(infinity), self.variable(infinity)
         self.block = self.variable(self.splat(self.i64(0)))
@@ -113,7 +113,7 @@ class _Pass(Code):
         builder.store(self.smaller(second, self.larger(least, value)), self.second)
         builder.store(builder.select(below, value, least), self.least)
 
-    def result(self, context: Any, kind: Any) -> Any:
+    def result(self) -> Any:
         """What is left when the lanes are merged."""
         builder, lanes = self.builder, self.builder.load(self.least)
         least, second = lanes, builder.load(self.second)
@@ -131,99 +131,85 @@ class _Pass(Code):
         least, second = (builder.extract_element(v, self.i32(0)) for v in (least, second))
         unique = builder.fcmp_ordered("<", least, second)
         column = builder.select(unique, column, self.i64(-1))
-        return context.make_tuple(builder, kind, [least, second, column])
+        return self.as_tuple([least, second, column])
 
 
 _TUPLE: Any = types.Tuple
 SCAN = _TUPLE((types.float64, types.float64, types.int64))
 
 
-def _negate(_: Any, weights: Any, scale: Any, first: Any, n: Any, line: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Pass(context, builder, sig, args)
-        first, n = args[2:4]
-        zero, largest = (code.ir.Constant(code.vector, [v] * LANE_BLOCK) for v in (0.0, LARGEST))
-        last = builder.sub(n, code.i64(LANE_BLOCK))
-        # As many blocks as there are, the last one moved back to end where the row ends.
-        n_blocks = builder.udiv(builder.add(n, code.i64(LANE_BLOCK - 1)), code.i64(LANE_BLOCK))
-        with code.cgutils.for_range(builder, n_blocks) as loop:
-            start = builder.mul(loop.index, code.i64(LANE_BLOCK))
-            start = builder.select(builder.icmp_signed("<", start, last), start, last)
-            item = builder.add(first, start)
-            code.prefetch(0, builder.add(item, code.size), level=2)  # the next instance, if any
-            value = builder.fmul(code.load_from(0, item), code.load_from(1, item))
-            value = code.smaller(code.larger(value, zero), largest)
-            value = builder.fneg(value)
-            code.store_at(value, 2, start)
-            builder.store(code.smaller(value, builder.load(code.least)), code.least)
-        least = builder.load(code.least)
-        for distance in (4, 2, 1):
-            turn = [(k + distance) % LANE_BLOCK for k in range(LANE_BLOCK)]
-            least = code.smaller(least, code.shuffle(least, least, turn))
-        return builder.extract_element(least, code.i32(0))
-
-    return types.float64(weights, scale, first, n, line), codegen
-
-
-def _lower(_: Any, line: Any, price: Any, least: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Pass(context, builder, sig, args)
-        least = code.splat(args[2])
-        with code.blocks() as loop:
-            value = builder.fsub(code.load(0, loop.index), least)
-            code.store(value, 0, loop.index)
-            code.store(code.smaller(value, code.load(1, loop.index)), 1, loop.index)
-        return context.get_dummy_value()
-
-    return types.void(line, price, least), codegen
+@vector_code(types.float64, kind=_Pass)
+def vector_negate(
+    code: _Pass, weights: Memory, scale: Memory, first: Any, n: Any, line: Memory
+) -> Any:
+    builder = code.builder
+    zero, largest = (code.ir.Constant(code.vector, [v] * LANE_BLOCK) for v in (0.0, LARGEST))
+    last = builder.sub(n, code.i64(LANE_BLOCK))
+    # As many blocks as there are, the last one moved back to end where the row ends.
+    n_blocks = builder.udiv(builder.add(n, code.i64(LANE_BLOCK - 1)), code.i64(LANE_BLOCK))
+    with code.cgutils.for_range(builder, n_blocks) as loop:
+        start = builder.mul(loop.index, code.i64(LANE_BLOCK))
+        start = builder.select(builder.icmp_signed("<", start, last), start, last)
+        item = builder.add(first, start)
+        code.prefetch(weights, builder.add(item, code.size), level=2)  # the next instance, if any
+        value = builder.fmul(code.load_from(weights, item), code.load_from(scale, item))
+        value = code.smaller(code.larger(value, zero), largest)
+        value = builder.fneg(value)
+        code.store_at(value, line, start)
+        builder.store(code.smaller(value, builder.load(code.least)), code.least)
+    least = builder.load(code.least)
+    for distance in (4, 2, 1):
+        turn = [(k + distance) % LANE_BLOCK for k in range(LANE_BLOCK)]
+        least = code.smaller(least, code.shuffle(least, least, turn))
+    return builder.extract_element(least, code.i32(0))
 
 
-def _two_least(_: Any, line: Any, price: Any) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Pass(context, builder, sig, args)
-        with code.blocks() as loop:
-            value = builder.fsub(code.load(0, loop.index), code.load(1, loop.index))
-            code.keep(value, loop.index)
-        return code.result(context, sig.return_type)
-
-    return SCAN(line, price), codegen
+@vector_code(types.void, kind=_Pass)
+def vector_lower(code: _Pass, line: Memory, price: Memory, least: Any) -> None:
+    least = code.splat(least)
+    with code.blocks() as loop:
+        value = code.builder.fsub(code.load(line, loop.index), least)
+        code.store(value, line, loop.index)
+        code.store(code.smaller(value, code.load(price, loop.index)), price, loop.index)
 
 
-def _relax(
-    _: Any,
-    line: Any,
-    price: Any,
-    distance: Any,
-    previous: Any,
+@vector_code(SCAN, kind=_Pass)
+def vector_two_least(code: _Pass, line: Memory, price: Memory) -> Any:
+    with code.blocks() as loop:
+        value = code.builder.fsub(code.load(line, loop.index), code.load(price, loop.index))
+        code.keep(value, loop.index)
+    return code.result()
+
+
+@vector_code(SCAN, kind=_Pass)
+def vector_relax(
+    code: _Pass,
+    line: Memory,
+    price: Memory,
+    distance: Memory,
+    previous: Memory,
     lowest: Any,
     shift: Any,
     row: Any,
 ) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = _Pass(context, builder, sig, args)
-        lowest, shift = code.splat(args[4]), code.splat(args[5])
-        row = code.splat(builder.trunc(args[6], code.i32))
-        zero = code.ir.Constant(code.vector, [0.0] * LANE_BLOCK)
-        with code.blocks() as loop:
-            through = builder.fsub(code.load(0, loop.index), code.load(1, loop.index))
-            through = code.larger(builder.fadd(through, shift), lowest)
-            so_far, before = code.load(2, loop.index), code.integers(3, loop.index)
-            shorter = builder.fcmp_ordered("<", through, so_far)
-            so_far = builder.select(shorter, through, so_far)
-            # Plus zero, so that LLVM does not turn this into a masked store, which is slow.
-            so_far = builder.fadd(so_far, zero)
-            code.store(so_far, 2, loop.index)
-            code.store(builder.select(shorter, row, before), 3, loop.index)
-            code.keep(so_far, loop.index)
-        return code.result(context, sig.return_type)
-
-    return SCAN(line, price, distance, previous, lowest, shift, row), codegen
+    builder = code.builder
+    lowest, shift = code.splat(lowest), code.splat(shift)
+    row = code.splat(builder.trunc(row, code.i32))
+    zero = code.ir.Constant(code.vector, [0.0] * LANE_BLOCK)
+    with code.blocks() as loop:
+        through = builder.fsub(code.load(line, loop.index), code.load(price, loop.index))
+        through = code.larger(builder.fadd(through, shift), lowest)
+        so_far, before = code.load(distance, loop.index), code.integers(previous, loop.index)
+        shorter = builder.fcmp_ordered("<", through, so_far)
+        so_far = builder.select(shorter, through, so_far)
+        # Plus zero, so that LLVM does not turn this into a masked store, which is slow.
+        so_far = builder.fadd(so_far, zero)
+        code.store(so_far, distance, loop.index)
+        code.store(builder.select(shorter, row, before), previous, loop.index)
+        code.keep(so_far, loop.index)
+    return code.result()
 
 
-vector_negate: Any = intrinsic(_negate)
-vector_lower: Any = intrinsic(_lower)
-vector_two_least: Any = intrinsic(_two_least)
-vector_relax: Any = intrinsic(_relax)
 negate: Any = vector_negate if VECTORS else plain_negate
 lower: Any = vector_lower if VECTORS else plain_lower
 two_least: Any = vector_two_least if VECTORS else plain_two_least

@@ -41,10 +41,13 @@ def residuals(
 
 
 @njit(nogil=True, cache=True)
-def sum_over_picks(values: Integers, offsets: Integers, picks: Small, sums: Integers) -> None:
+def sum_over_picks(
+    values: Integers, offsets: Integers, width: int | None, picks: Small, sums: Integers
+) -> None:
     """Add to ``sums[r]`` the values of the items that ``picks[r]`` of shape (k, n) chooses.
 
-    Where an instance has no j-th pick stands a number that is no position of it.
+    Where an instance has no j-th pick stands a number that is no position of it. Where all have
+    ``width`` items, no offsets are read.
     """
     n_rules, k, n = picks.shape
     for first in range(0, n, INSTANCE_BLOCK):
@@ -54,24 +57,12 @@ def sum_over_picks(values: Integers, offsets: Integers, picks: Small, sums: Inte
             for j in range(k):
                 for i in range(first, last):
                     position = np.int64(picks[r, j, i])
-                    if position < offsets[i + 1] - offsets[i]:
-                        total += values[offsets[i] + position]
-            sums[r] += total
-
-
-@njit(nogil=True, cache=True)
-def sum_over_dense_picks(values: Integers, width: int, picks: Small, sums: Integers) -> None:
-    """As sum_over_picks where every instance has ``width`` items: no offsets to read."""
-    n_rules, k, n = picks.shape
-    for first in range(0, n, INSTANCE_BLOCK):
-        last = min(first + INSTANCE_BLOCK, n)
-        for r in range(n_rules):
-            total = np.int64(0)
-            for j in range(k):
-                for i in range(first, last):
-                    position = np.int64(picks[r, j, i])
-                    if position < width:
-                        total += values[i * width + position]
+                    if width is None:  # only one of the two is compiled
+                        start, size = offsets[i], offsets[i + 1] - offsets[i]
+                    else:
+                        start, size = i * width, width
+                    if position < size:
+                        total += values[start + position]
             sums[r] += total
 
 

@@ -6,7 +6,9 @@ same bit for bit, take over where the vector code does not compile.
 """
 
 import os
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba import types
@@ -21,6 +23,8 @@ LANES = 16  # instances side by side in the rows of a buffer
 LANE_BLOCK = 8  # instances that load_block loads and store_best_cube solves together
 # Elements of a set of which all subsets are computed together: 2**CUBE vectors in registers.
 CUBE = 3
+# Enough for the sum of the largest floats of any matching to stay finite.
+SHRINK = 2.0**-8
 
 
 @njit(nogil=True, cache=True)
@@ -119,169 +123,12 @@ def plain_trace(
             state -= 1 << choice
 
 
-def _load_block(
-    _: Any, weights: Any, scale: Any, first: Any, column: Any, lane: Any, rows: Any
-) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = Code(context, builder, sig, args, LANE_BLOCK)
-        matrix = context.make_array(sig.args[0])(context, builder, args[0])
-        n, m = code.cgutils.unpack_tuple(builder, matrix.shape, 2)
-        last, (first, column, lane) = builder.sub(n, code.i64(1)), args[2:5]
-        factor = code.load_from(1, column)
-        zero, largest = (code.ir.Constant(code.vector, [v] * LANE_BLOCK) for v in (0.0, LARGEST))
-        block = []
-        for k in range(LANE_BLOCK):
-            instance = builder.add(first, code.i64(k))
-            instance = builder.select(builder.icmp_signed("<", instance, last), instance, last)
-            start = builder.add(builder.mul(instance, m), column)
-            code.prefetch(0, builder.add(start, builder.mul(m, code.i64(LANES))))
-            values = code.load_from(0, start)
-            values = code.larger(builder.fmul(values, factor), zero)
-            finite = builder.fcmp_ordered("<", values, largest)
-            block.append(builder.select(finite, values, largest))
-        # Transpose: swap the off-diagonal halves at distance 1, 2 and 4.
-        for distance in (1, 2, 4):
-            upper = [
-                k if not k & distance else LANE_BLOCK + k - distance for k in range(LANE_BLOCK)
-            ]
-            lower = [
-                k + distance if not k & distance else LANE_BLOCK + k for k in range(LANE_BLOCK)
-            ]
-            for i in range(LANE_BLOCK):
-                if not i & distance:
-                    a, b = block[i], block[i + distance]
-                    block[i] = code.shuffle(a, b, upper)
-                    block[i + distance] = code.shuffle(a, b, lower)
-        for k, values in enumerate(block):
-            row = builder.mul(builder.add(column, code.i64(k)), code.i64(LANES))
-            code.store_at(values, 2, builder.add(row, lane))
-        return context.get_dummy_value()
+class Memory(NamedTuple):
+    """An array that vector code is given."""
 
-    return types.void(weights, scale, first, column, lane, rows), codegen
-
-
-def _best_sum(
-    _: Any, rows: Any, choices: Any, left: Any, right: Any, begin: Any, end: Any, target: Any
-) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = Code(context, builder, sig, args, LANES)
-        begin, end, target = args[4:]
-        wide = code.ir.VectorType(code.i64, LANES)
-        best = code.variable(code.ir.Constant(code.vector, [-1.0] * LANES))
-        choice = code.variable(code.ir.Constant(wide, [0] * LANES))
-        with code.cgutils.for_range_slice(builder, begin, end, code.i64(1)) as (step, _):
-            first, second = (code.load(0, code.number(k, step)) for k in (2, 3))
-            total = builder.fadd(first, second)
-            so_far, chosen = builder.load(best), builder.load(choice)
-            larger = builder.fcmp_ordered(">", total, so_far)
-            builder.store(builder.select(larger, total, so_far), best)
-            number = code.splat(builder.sub(step, begin))
-            builder.store(builder.select(larger, number, chosen), choice)
-        code.store(builder.load(best), 0, target)
-        narrow = code.ir.VectorType(code.ir.IntType(8), LANES)
-        code.store(builder.trunc(builder.load(choice), narrow), 1, target)
-        return context.get_dummy_value()
-
-    return types.void(rows, choices, left, right, begin, end, target), codegen
-
-
-def _best_cube(
-    _: Any,
-    best: Any,
-    profit: Any,
-    cells: Any,
-    lane: Any,
-    start: Any,
-    target: Any,
-    high: Any,
-    cell: Any,
-    large: Any,
-) -> Any:
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = Code(context, builder, sig, args, LANE_BLOCK)
-        lane, start, target, high, cell, large = args[3:]
-
-        def gain(number: Any, size: int) -> Any:
-            place = builder.add(builder.mul(number, large), cell)
-            row = code.number(2, builder.add(place, code.i64(size - 1)))
-            return code.load_from(1, builder.add(builder.mul(row, code.i64(LANES)), lane))
-
-        def plus(state: Any, low: int) -> Any:
-            return builder.add(state, code.i64(low))
-
-        values = [code.variable(code.load(0, plus(start, low))) for low in range(1 << CUBE)]
-        rest = code.variable(high)
-        # Highest bit first: the lowest bit needs the cube that has only just been stored.
-        with code.cgutils.for_range(builder, builder.ctpop(high)):
-            bits = builder.load(rest)
-            number = builder.sub(code.i64(63), builder.ctlz(bits, code.ir.IntType(1)(True)))
-            bit = builder.shl(code.i64(1), number)
-            builder.store(builder.xor(bits, bit), rest)
-            source = builder.sub(target, builder.shl(bit, code.i64(CUBE)))
-            gains = [gain(plus(number, CUBE), size) for size in range(CUBE + 1)]
-            for low, value in enumerate(values):
-                total = builder.fadd(code.load(0, plus(source, low)), gains[low.bit_count()])
-                builder.store(code.larger(total, builder.load(value)), value)
-        final = [builder.load(value) for value in values]
-        for low in range(1 << CUBE):
-            for number in range(CUBE):
-                if low >> number & 1:
-                    before = final[low ^ (1 << number)]
-                    total = builder.fadd(before, gain(code.i64(number), low.bit_count()))
-                    final[low] = code.larger(total, final[low])
-            code.store(final[low], 0, plus(target, low))
-        return context.get_dummy_value()
-
-    return types.void(best, profit, cells, lane, start, target, high, cell, large), codegen
-
-
-def _trace(_: Any, best: Any, profit: Any, cells: Any, choices: Any, lane: Any) -> Any:
-    # There is no hardware gather: its LLVM intrinsic differs between the versions Numba may use.
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        code = Code(context, builder, sig, args, LANE_BLOCK)
-        table = context.make_array(sig.args[2])(context, builder, args[2])
-        small, large = code.cgutils.unpack_tuple(builder, table.shape, 2)
-        lane, wide, one = args[4], code.ir.VectorType(code.i64, LANE_BLOCK), code.i64(1)
-        n_subsets = builder.add(builder.sub(large, small), one)
-        last = builder.sub(builder.shl(n_subsets, small), one)
-        states = code.variable(code.splat(last))
-        value = code.variable(code.load(0, last))
-        choice = code.variable(code.splat(small))
-
-        def descending(count: Any) -> Any:
-            top, end = builder.sub(count, one), code.i64(-1)
-            return code.cgutils.for_range_slice(builder, top, end, code.i64(-1), inc=False)
-
-        with descending(large) as (t, _):
-            state, target = builder.load(states), builder.load(value)
-            starts = [
-                builder.mul(builder.extract_element(state, code.i32(k)), code.i64(LANE_BLOCK))
-                for k in range(LANE_BLOCK)
-            ]
-            builder.store(code.splat(small), choice)
-            with descending(small) as (number, _):  # so the lowest bit has the last word
-                bit = builder.shl(one, number)
-                others = builder.not_(builder.mul(bit, code.i64(LANE_BLOCK)))
-                before = code.ir.Constant(code.vector, code.ir.Undefined)
-                for k, start in enumerate(starts):
-                    place = builder.add(builder.and_(start, others), code.i64(k))
-                    before = builder.insert_element(before, code.number(0, place), code.i32(k))
-                row = code.number(2, builder.add(builder.mul(number, large), t))
-                gain = code.load_from(1, builder.add(builder.mul(row, code.i64(LANES)), lane))
-                held = builder.and_(state, code.splat(bit))
-                held = builder.icmp_signed("!=", held, code.ir.Constant(wide, [0] * LANE_BLOCK))
-                equal = builder.fcmp_ordered("==", builder.fadd(before, gain), target)
-                hit = builder.and_(held, equal)
-                found = builder.select(hit, code.splat(number), builder.load(choice))
-                builder.store(found, choice)
-                builder.store(builder.select(hit, before, builder.load(value)), value)
-            found = builder.load(choice)
-            lost = builder.shl(code.ir.Constant(wide, [1] * LANE_BLOCK), found)
-            builder.store(builder.sub(state, lost), states)
-            code.store_at(found, 3, builder.add(builder.mul(t, code.i64(LANES)), lane))
-        return context.get_dummy_value()
-
-    return types.void(best, profit, cells, choices, lane), codegen
+    data: Any
+    item: Any  # type of its elements
+    shape: Sequence[Any]
 
 
 class Code:
@@ -294,45 +141,42 @@ class Code:
         self.ir, self.cgutils, self.builder, self.lanes = ir, cast(Any, cgutils), builder, lanes
         self.i32, self.i64 = ir.IntType(32), ir.IntType(64)
         self.vector = ir.VectorType(ir.DoubleType(), lanes)
-        self.arrays = [
-            (
-                context.make_array(kind)(context, builder, arg).data,
-                context.get_data_type(kind.dtype),
-            )
-            for kind, arg in zip(sig.args, args, strict=True)
-            if isinstance(kind, types.Array)
-        ]
+        self.arguments = list(args)
+        for number, kind in enumerate(sig.args):
+            if isinstance(kind, types.Array):
+                array = context.make_array(kind)(context, builder, args[number])
+                shape = self.cgutils.unpack_tuple(builder, array.shape, kind.ndim)
+                item = context.get_data_type(kind.dtype)
+                self.arguments[number] = Memory(array.data, item, shape)
 
-    def _place(self, array: int, index: Any, kind: Any) -> Any:
-        data, item = self.arrays[array]
-        place = self.builder.gep(data, [index], source_etype=item)
+    def _place(self, array: Memory, index: Any, kind: Any) -> Any:
+        place = self.builder.gep(array.data, [index], source_etype=array.item)
         return self.builder.bitcast(place, kind.as_pointer())
 
     def _start(self, row: Any) -> Any:
         return self.builder.mul(row, self.i64(self.lanes))
 
-    def number(self, array: int, index: Any) -> Any:
+    def number(self, array: Memory, index: Any) -> Any:
         """One element of an array, a whole number as int64."""
-        item = self.arrays[array][1]
-        value = self.builder.load(self._place(array, index, item), typ=item)
-        return self.builder.sext(value, self.i64) if item == self.i32 else value
+        value = self.builder.load(self._place(array, index, array.item), typ=array.item)
+        return self.builder.sext(value, self.i64) if array.item == self.i32 else value
 
-    def load(self, array: int, row: Any) -> Any:
+    def load(self, array: Memory, row: Any) -> Any:
         """A row of an array of numbers."""
         return self.load_from(array, self._start(row))
 
-    def load_from(self, array: int, index: Any) -> Any:
+    def load_from(self, array: Memory, index: Any) -> Any:
         """The numbers from an index on, as many as there are lanes."""
         place = self._place(array, index, self.vector)
         return self.builder.load(place, align=8, typ=self.vector)
 
-    def integers(self, array: int, row: Any) -> Any:
+    def integers(self, array: Memory, row: Any) -> Any:
         """A row of an array of int32."""
         kind = self.ir.VectorType(self.i32, self.lanes)
         place = self._place(array, self._start(row), kind)
         return self.builder.load(place, align=4, typ=kind)
 
-    def prefetch(self, array: int, index: Any, level: int = 1) -> None:
+    def prefetch(self, array: Memory, index: Any, level: int = 1) -> None:
         """Ask for a cache line that will be read next, which need not lie inside the array.
 
         It goes to this level of the cache: not to the first, if more will come than it holds.
@@ -343,10 +187,10 @@ class Code:
         read, data = self.i32(0), self.i32(1)
         self.builder.call(call, [place, read, self.i32(4 - level), data])
 
-    def store(self, value: Any, array: int, row: Any) -> None:
+    def store(self, value: Any, array: Memory, row: Any) -> None:
         self.store_at(value, array, self._start(row))
 
-    def store_at(self, value: Any, array: int, index: Any) -> None:
+    def store_at(self, value: Any, array: Memory, index: Any) -> None:
         self.builder.store(value, self._place(array, index, value.type), align=1)
 
     def shuffle(self, value: Any, other: Any, mask: list[int]) -> Any:
@@ -366,10 +210,178 @@ class Code:
         return self.shuffle(first, empty, [0] * self.lanes)
 
 
-vector_load_block: Any = intrinsic(_load_block)
-vector_best_sum: Any = intrinsic(_best_sum)
-vector_best_cube: Any = intrinsic(_best_cube)
-vector_trace: Any = intrinsic(_trace)
+def vector_code(
+    returns: Any, lanes: int = LANE_BLOCK, kind: type[Code] = Code
+) -> Callable[[Callable[..., Any]], Any]:
+    """Turn a function that writes instructions for so many lanes into one for kernels.
+
+    It is given the Code and its arguments: values, and the Memory of arrays.
+    """
+
+    def made(write: Callable[..., Any]) -> Any:
+        def typed(_: Any, *types_: Any) -> Any:
+            def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+                code = kind(context, builder, sig, args, lanes)
+                result = write(code, *code.arguments)
+                return context.get_dummy_value() if result is None else result
+
+            return returns(*types_), codegen
+
+        typed.__signature__ = signature(write)  # type: ignore[attr-defined] # Numba reads it
+        return intrinsic(typed)
+
+    return made
+
+
+@vector_code(types.void)
+def vector_load_block(
+    code: Code, weights: Memory, scale: Memory, first: Any, column: Any, lane: Any, rows: Memory
+) -> None:
+    builder = code.builder
+    n, m = weights.shape
+    last, factor = builder.sub(n, code.i64(1)), code.load_from(scale, column)
+    zero, largest = (code.ir.Constant(code.vector, [v] * LANE_BLOCK) for v in (0.0, LARGEST))
+    block = []
+    for k in range(LANE_BLOCK):
+        instance = builder.add(first, code.i64(k))
+        instance = builder.select(builder.icmp_signed("<", instance, last), instance, last)
+        start = builder.add(builder.mul(instance, m), column)
+        code.prefetch(weights, builder.add(start, builder.mul(m, code.i64(LANES))))
+        values = code.load_from(weights, start)
+        values = code.larger(builder.fmul(values, factor), zero)
+        finite = builder.fcmp_ordered("<", values, largest)
+        block.append(builder.select(finite, values, largest))
+    # Transpose: swap the off-diagonal halves at distance 1, 2 and 4.
+    for distance in (1, 2, 4):
+        upper = [k if not k & distance else LANE_BLOCK + k - distance for k in range(LANE_BLOCK)]
+        lower = [k + distance if not k & distance else LANE_BLOCK + k for k in range(LANE_BLOCK)]
+        for i in range(LANE_BLOCK):
+            if not i & distance:
+                a, b = block[i], block[i + distance]
+                block[i] = code.shuffle(a, b, upper)
+                block[i + distance] = code.shuffle(a, b, lower)
+    for k, values in enumerate(block):
+        row = builder.mul(builder.add(column, code.i64(k)), code.i64(LANES))
+        code.store_at(values, rows, builder.add(row, lane))
+
+
+@vector_code(types.void, LANES)
+def vector_best_sum(
+    code: Code,
+    rows: Memory,
+    choices: Memory,
+    left: Memory,
+    right: Memory,
+    begin: Any,
+    end: Any,
+    target: Any,
+) -> None:
+    builder, wide = code.builder, code.ir.VectorType(code.i64, LANES)
+    best = code.variable(code.ir.Constant(code.vector, [-1.0] * LANES))
+    choice = code.variable(code.ir.Constant(wide, [0] * LANES))
+    with code.cgutils.for_range_slice(builder, begin, end, code.i64(1)) as (step, _):
+        first, second = (code.load(rows, code.number(k, step)) for k in (left, right))
+        total = builder.fadd(first, second)
+        so_far, chosen = builder.load(best), builder.load(choice)
+        larger = builder.fcmp_ordered(">", total, so_far)
+        builder.store(builder.select(larger, total, so_far), best)
+        number = code.splat(builder.sub(step, begin))
+        builder.store(builder.select(larger, number, chosen), choice)
+    code.store(builder.load(best), rows, target)
+    narrow = code.ir.VectorType(code.ir.IntType(8), LANES)
+    code.store(builder.trunc(builder.load(choice), narrow), choices, target)
+
+
+@vector_code(types.void)
+def vector_best_cube(
+    code: Code,
+    best: Memory,
+    profit: Memory,
+    cells: Memory,
+    lane: Any,
+    start: Any,
+    target: Any,
+    high: Any,
+    cell: Any,
+    large: Any,
+) -> None:
+    builder = code.builder
+
+    def gain(number: Any, size: int) -> Any:
+        place = builder.add(builder.mul(number, large), cell)
+        row = code.number(cells, builder.add(place, code.i64(size - 1)))
+        return code.load_from(profit, builder.add(builder.mul(row, code.i64(LANES)), lane))
+
+    def plus(state: Any, low: int) -> Any:
+        return builder.add(state, code.i64(low))
+
+    values = [code.variable(code.load(best, plus(start, low))) for low in range(1 << CUBE)]
+    rest = code.variable(high)
+    # Highest bit first: the lowest bit needs the cube that has only just been stored.
+    with code.cgutils.for_range(builder, builder.ctpop(high)):
+        bits = builder.load(rest)
+        number = builder.sub(code.i64(63), builder.ctlz(bits, code.ir.IntType(1)(True)))
+        bit = builder.shl(code.i64(1), number)
+        builder.store(builder.xor(bits, bit), rest)
+        source = builder.sub(target, builder.shl(bit, code.i64(CUBE)))
+        gains = [gain(plus(number, CUBE), size) for size in range(CUBE + 1)]
+        for low, value in enumerate(values):
+            total = builder.fadd(code.load(best, plus(source, low)), gains[low.bit_count()])
+            builder.store(code.larger(total, builder.load(value)), value)
+    final = [builder.load(value) for value in values]
+    for low in range(1 << CUBE):
+        for number in range(CUBE):
+            if low >> number & 1:
+                before = final[low ^ (1 << number)]
+                total = builder.fadd(before, gain(code.i64(number), low.bit_count()))
+                final[low] = code.larger(total, final[low])
+        code.store(final[low], best, plus(target, low))
+
+
+@vector_code(types.void)
+def vector_trace(
+    code: Code, best: Memory, profit: Memory, cells: Memory, choices: Memory, lane: Any
+) -> None:
+    # There is no hardware gather: its LLVM intrinsic differs between the versions Numba may use.
+    builder, (small, large) = code.builder, cells.shape
+    wide, one = code.ir.VectorType(code.i64, LANE_BLOCK), code.i64(1)
+    n_subsets = builder.add(builder.sub(large, small), one)
+    last = builder.sub(builder.shl(n_subsets, small), one)
+    states = code.variable(code.splat(last))
+    value = code.variable(code.load(best, last))
+    choice = code.variable(code.splat(small))
+
+    def descending(count: Any) -> Any:
+        top, end = builder.sub(count, one), code.i64(-1)
+        return code.cgutils.for_range_slice(builder, top, end, code.i64(-1), inc=False)
+
+    with descending(large) as (t, _):
+        state, target = builder.load(states), builder.load(value)
+        starts = [
+            builder.mul(builder.extract_element(state, code.i32(k)), code.i64(LANE_BLOCK))
+            for k in range(LANE_BLOCK)
+        ]
+        builder.store(code.splat(small), choice)
+        with descending(small) as (number, _):  # so the lowest bit has the last word
+            bit = builder.shl(one, number)
+            others = builder.not_(builder.mul(bit, code.i64(LANE_BLOCK)))
+            before = code.ir.Constant(code.vector, code.ir.Undefined)
+            for k, start in enumerate(starts):
+                place = builder.add(builder.and_(start, others), code.i64(k))
+                before = builder.insert_element(before, code.number(best, place), code.i32(k))
+            row = code.number(cells, builder.add(builder.mul(number, large), t))
+            gain = code.load_from(profit, builder.add(builder.mul(row, code.i64(LANES)), lane))
+            held = builder.and_(state, code.splat(bit))
+            held = builder.icmp_signed("!=", held, code.ir.Constant(wide, [0] * LANE_BLOCK))
+            equal = builder.fcmp_ordered("==", builder.fadd(before, gain), target)
+            hit = builder.and_(held, equal)
+            found = builder.select(hit, code.splat(number), builder.load(choice))
+            builder.store(found, choice)
+            builder.store(builder.select(hit, before, builder.load(value)), value)
+        found = builder.load(choice)
+        lost = builder.shl(code.ir.Constant(wide, [1] * LANE_BLOCK), found)
+        builder.store(builder.sub(state, lost), states)
+        code.store_at(found, choices, builder.add(builder.mul(t, code.i64(LANES)), lane))
 
 
 @njit(nogil=True, cache=True)
@@ -421,3 +433,15 @@ def load_lanes(weights: Floats, scale: Floats, first: int, rows: Floats) -> None
             load_block(weights, scale, first + lane, column, lane, rows)
         if m % LANE_BLOCK:  # the last block overlaps the one before
             load_block(weights, scale, first + lane, m - LANE_BLOCK, lane, rows)
+
+
+@njit(nogil=True, cache=True)
+def shrink_overflows(sums: Floats, rows: Floats, first: int) -> bool:
+    """Divide the numbers of every lane, from `first` on, whose sum is infinite; say if any is."""
+    any_overflow = False
+    for lane in range(sums.size):
+        if sums[lane] == np.inf:
+            any_overflow = True
+            for place in range(first + lane, rows.size, LANES):
+                rows[place] *= SHRINK
+    return any_overflow

@@ -236,7 +236,7 @@ class TransversalMatroid(FixedMatroid):
 
     def _kernel(self) -> Any:
         items = np.arange(self.n_items, dtype=np.int32)
-        return kernels.independence.transversal_ragged, items, (*self._sets_of, len(self.sets))
+        return kernels.greedy.transversal_ragged, items, (*self._sets_of, len(self.sets))
 
     @computed_once
     def _sets_of(self) -> tuple[Integers, NDArray[np.int32]]:
@@ -274,7 +274,7 @@ class LinearMatroid(FixedMatroid):
     def _kernel(self) -> Any:
         vectors = np.array(self.vectors)
         items = np.arange(len(vectors), dtype=np.int32)
-        return kernels.independence.linear_ragged, items, (vectors, self.tolerance)
+        return kernels.greedy.linear_ragged, items, (vectors, self.tolerance)
 
 
 def _is_laminar(sets: tuple[tuple[int, ...], ...]) -> bool:
