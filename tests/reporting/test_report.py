@@ -19,7 +19,7 @@ from hypothesis import given, strategies as st
 import outrule
 from letter import algorithm_one
 from outrule import ArgumentError, BestAction, DataError, Fixed, Instances
-from outrule.proof.advice import RIVALS
+from outrule.proof.advice import PHRASES
 from outrule.reporting import SECTIONS as ALL, report
 from outrule.reporting.charts import MINUS, Scale, chart
 from outrule.reporting.held_out import name_of_test
@@ -201,7 +201,7 @@ def test_the_same_summary_gives_the_same_page_also_through_json(summary, html):
     ("verdict", "word"), [("pass", "Yes"), ("inconclusive", "Not yet"), ("fail", "No")]
 )
 def test_the_answer_is_a_word_an_icon_and_a_colour(certificate, verdict, word):
-    verdicts = dict.fromkeys(RIVALS, verdict)
+    verdicts = dict.fromkeys(PHRASES, verdict)
     other = replace(certificate, verdict=verdict, verdicts=verdicts, margin=1e-6)
     html = report(other, model="model.json")
     assert f'<section id="verdict" class="verdict {verdict}"' in html

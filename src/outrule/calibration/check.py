@@ -32,9 +32,15 @@ class Flagged(NamedTuple):
 class Check(ABC):
     """How violations are looked for, and in which data."""
 
-    alert: float
+    alert: float  # the smallest violation that is flagged, in units of the tolerance
     early_exit: bool = True  # stop when nothing is flagged
-    exact = True  # it sees the violations as they are
+    exact = True  # it sees the violations as they are, without noise
+    fresh = False  # every round has instances of its own
+
+    @property
+    def heuristic(self) -> str | None:
+        """A sentence, where its noise is of the user's choice."""
+        return None
 
     def check_data(  # noqa: B027 - one needs it
         self, reach: float, sensitivity: float, tolerance: float, n_tests: int, rounds: int
@@ -87,6 +93,7 @@ class FreshBatches(Check):
     alert: float = 0.75
     _: KW_ONLY
     early_exit: bool = True
+    fresh = True
 
     def __post_init__(self) -> None:
         check_integer(self.size, "size", "FreshBatches")
@@ -204,6 +211,15 @@ class PrivateReuse(Check):
         else:
             check_number(self.privacy, "privacy", "PrivateReuse", 0)
             check_number(self.alert, "alert", "PrivateReuse", 0, 1)
+
+    @property
+    def heuristic(self) -> str | None:
+        if self.privacy is None:
+            return None
+        return (
+            f"PrivateReuse with privacy={self.privacy:g} is a heuristic: its noise is not derived "
+            "from epsilon, so nothing is guaranteed beyond these data without a certificate."
+        )
 
     def budget_per_look(self, reach: float, tolerance: float, rounds: int) -> float:
         """The epsilon of one mechanism, of which there are two in every round."""

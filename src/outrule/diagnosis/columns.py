@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from outrule.calibration.check import FreshBatches
 from outrule.calibration.cross_fit import CrossFit
 from outrule.data.filled import Flags, other_columns
 from outrule.data.instances import Instances
@@ -217,7 +216,7 @@ def _times(instances: Instances, settings: Settings) -> Iterator[Finding]:
         if first.is_sorted():
             yield note("time", f"{span}, in order", remedy)
             continue
-        fresh = isinstance(settings.check, FreshBatches)
+        fresh = settings.check.fresh
         back = int((first.slice(1) < first.slice(0, len(first) - 1)).arg_max() or 0) + 1
         yield Finding(
             Severity.WARNING if fresh else Severity.NOTE,

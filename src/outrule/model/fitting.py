@@ -10,7 +10,7 @@ import numpy as np
 
 from outrule import theory
 from outrule.calibration.audit import Part, part_of, reach_and_sensitivity
-from outrule.calibration.check import PrivateReuse, Reuse
+from outrule.calibration.check import Reuse
 from outrule.calibration.cross_fit import Boost, CrossFit
 from outrule.calibration.curves import Member, given_start
 from outrule.calibration.isotonic import Isotonic, draw_folds
@@ -153,7 +153,7 @@ def _tolerate(model: Model, source: Source) -> Model:
 def check_batchwise(settings: Settings) -> None:
     """Raise for a check that needs all the data at once."""
     check = settings.check
-    if isinstance(check, PrivateReuse) or (isinstance(check, Reuse) and check.validation):
+    if not check.exact or (isinstance(check, Reuse) and check.validation):
         expected = "FreshBatches(...), or Reuse() without validation, for partial_fit"
         raise refuse_argument(check, "check", OWNER, expected)
 
@@ -164,7 +164,7 @@ def check_training(settings: Settings, instances: Instances, k: int | None = Non
     ``k`` is the size of the largest decision in all the data, if the instances are a part.
     """
     instances.require_observed(OWNER)
-    if instances.propensity is not None and isinstance(settings.check, PrivateReuse):
+    if instances.propensity is not None and not settings.check.exact:
         expected = "Reuse(...) or FreshBatches(...) for outcomes of chosen items only"
         raise refuse_argument(settings.check, "check", OWNER, expected)
     if isinstance(settings.start, Isotonic) and instances.start is not None:
@@ -182,8 +182,8 @@ def check_training(settings: Settings, instances: Instances, k: int | None = Non
 
 
 def _check_private(settings: Settings, instances: Instances) -> None:
-    """Raise where the data are too few for PrivateReuse, before any work is done."""
-    if not isinstance(settings.check, PrivateReuse):
+    """Raise where the data are too few for a CHECK through noise, before any work is done."""
+    if settings.check.exact:
         return
     assert settings.max_rounds is not None
     assert settings.epsilon is not None

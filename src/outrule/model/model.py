@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from outrule import theory
-from outrule.calibration.check import PrivateReuse
 from outrule.calibration.curves import Member, Members
 from outrule.calibration.isotonic import FittedIsotonic, Isotonic
 from outrule.calibration.log_bases import Coefficients
@@ -124,14 +123,8 @@ class Model:
 
     @property
     def heuristic(self) -> str | None:
-        """A sentence, where the noise of PrivateReuse is of the user's choice."""
-        check = self.settings.check
-        if not isinstance(check, PrivateReuse) or check.privacy is None:
-            return None
-        return (
-            f"PrivateReuse with privacy={check.privacy:g} is a heuristic: its noise is not derived "
-            "from epsilon, so nothing is guaranteed beyond these data without a certificate."
-        )
+        """A sentence, where the noise of its CHECK is of the user's choice."""
+        return self.settings.check.heuristic
 
     @property
     def unfinished(self) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from outrule.calibration.check import Check, LineSearch, PrivateReuse, Reuse, Step
+from outrule.calibration.check import Check, LineSearch, Reuse, Step
 from outrule.calibration.cross_fit import CrossFit
 from outrule.calibration.isotonic import Isotonic
 from outrule.calibration.rivals import ISOTONIC, RIVALS
@@ -59,8 +59,9 @@ class Settings:
         }
         if self.epsilon is not None:
             plain["epsilon"] = check_number(self.epsilon, "epsilon", OWNER, 0)
-        elif isinstance(self.check, PrivateReuse):
-            expected = "given with PrivateReuse: a tolerance read from the data is not private"
+        elif not self.check.exact:
+            name = type(self.check).__name__
+            expected = f"given with {name}: a tolerance read from the data is not private"
             raise refuse_argument(None, "epsilon", OWNER, expected)
         for rule in plain["rules"]:
             if rule.name in plain["rivals"]:
@@ -74,12 +75,13 @@ class Settings:
                 plain[name] = check_integer(value, name, OWNER, least)
         for name, value in plain.items():
             object.__setattr__(self, name, value)
-        if isinstance(self.check, PrivateReuse):
+        if not self.check.exact:
             self._check_private()
 
     def _check_private(self) -> None:
-        """PrivateReuse looks at its data through noise, and nothing else may look at them."""
+        """A CHECK looks at its data through noise, and nothing else may look at them."""
         seen, isotonic = "has seen the data without noise", ISOTONIC in self.rivals
+        owner = type(self.check).__name__
         for name, good, what, why in (
             ("max_rounds", self.max_rounds, "given", "its noise depends on it"),
             ("start", self.start is None, "None", f"any other {seen}"),
@@ -87,7 +89,7 @@ class Settings:
             ("segments", self.segments is None, "None", "its noise is for tests of the whole"),
         ):
             if not good:
-                expected = f"{what} for PrivateReuse: {why}"
+                expected = f"{what} for {owner}: {why}"
                 raise refuse_argument(getattr(self, name), name, OWNER, expected)
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # it imports this module
     from outrule.proof.answer import Answer
 
 OURS = "the plain optimiser on the calibrated predictions"
-RIVALS = {
+PHRASES = {  # what a sentence calls those that we are compared with
     "rules": "every rule",
     "plain": "the plain optimiser on the original predictions",
     "isotonic": "isotonic regression",
@@ -83,8 +83,8 @@ class Advice:
         found = self.answer.certificate
         best = abs(found.best_rule.mean - found.plain.mean)
         gain = abs(found.improvement.mean)
-        words = f"the best rule and {RIVALS['plain']} differ by"
-        return min((best, words), (gain, f"calibration changes the value of {RIVALS['plain']} by"))
+        words = f"the best rule and {PHRASES['plain']} differ by"
+        return min((best, words), (gain, f"calibration changes the value of {PHRASES['plain']} by"))
 
     @property
     def next_step(self) -> str:
@@ -175,7 +175,7 @@ class Advice:
             parts.append(
                 f"{self._worst_rule} is better by more than {self.answer.amount(found.margin)}"
             )
-        if words := [RIVALS[name] for name in failed if name in ("plain", "isotonic")]:
+        if words := [PHRASES[name] for name in failed if name in ("plain", "isotonic")]:
             parts.append(f"{listed(words)} {'is' if len(words) == 1 else 'are'} better")
         if "segments" in failed:
             parts.append(f"in {self.answer.named('fail')}, {self._better_inside} is better")
@@ -207,7 +207,7 @@ class Advice:
         failed = [name for name in ahead if found.verdicts[name] == "fail"]
         first = min(failed or ahead, key=ahead.__getitem__)
         if first != "rules":
-            return RIVALS[first]
+            return PHRASES[first]
         return "the rules" if self._worst_rule == "some rule" else self._worst_rule
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from outrule.proof.advice import OURS, RIVALS, Advice, about
+from outrule.proof.advice import OURS, PHRASES, Advice, about
 from outrule.words import Figures, begun, count, figure, listed, percent, plural, round_up
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Answer:
         if found.propensity_estimated:
             sure += ", if the propensities are right"
         if found.verdict == "pass":
-            rivals = f"{self._every}, {RIVALS['plain']} and {RIVALS['isotonic']}"
+            rivals = f"{self._every}, {PHRASES['plain']} and {PHRASES['isotonic']}"
             words = f"{sure}, {OURS} is at least as good as {rivals}, minus at most {margin}."
             if found.segments:
                 words = f"{words[:-1]}, overall and in each of {self._n_segments}."
@@ -111,8 +111,8 @@ class Answer:
         if self.no_support:
             return f"no support: {self._never_shown}. More such instances would not decide it."
         opened = [name for name, verdict in found.verdicts.items() if verdict == "inconclusive"]
-        kinds = [name for name in opened if name != "segments"] or list(RIVALS)
-        words = listed([self._every if name == "rules" else RIVALS[name] for name in kinds])
+        kinds = [name for name in opened if name != "segments"] or list(PHRASES)
+        words = listed([self._every if name == "rules" else PHRASES[name] for name in kinds])
         where = "" if opened != ["segments"] else f" in {self.named('inconclusive')}"
         return (
             f"There is too little data to say whether {OURS} is at least as good as {words}"
@@ -188,7 +188,7 @@ class Answer:
         """The same of all rivals."""
         found = self.certificate
         every = [(rule.name, rule) for rule in found.rules]
-        every += [(RIVALS[rival.name], rival) for rival in found.rivals]
+        every += [(PHRASES[rival.name], rival) for rival in found.rivals]
         return self._closest(every, found.closest_rival)
 
     def _closest(
@@ -312,7 +312,7 @@ class Answer:
             f"{figure} {per} ({more})" if more else f"{figure} {per}"
             for figure, per, more in self.worth
         ]
-        return f"compared with {RIVALS['plain']}: {', '.join(parts)}"
+        return f"compared with {PHRASES['plain']}: {', '.join(parts)}"
 
     @property
     def margin(self) -> str:

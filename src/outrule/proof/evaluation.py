@@ -8,12 +8,13 @@ from typing import Any
 
 import outrule
 from outrule import progress, threads
+from outrule.calibration.rivals import RIVALS
 from outrule.data.instances import Instances
 from outrule.data.segments import Segmentation
 from outrule.model.codec import fingerprint
 from outrule.model.model import Model
 from outrule.model.value import Value
-from outrule.proof.advice import RIVALS
+from outrule.proof.advice import PHRASES
 from outrule.proof.confidence import Estimate, Observations, Range, student
 from outrule.proof.judging import Judge, Versus
 from outrule.proof.logged import kind_of, sizes_of, support_of
@@ -61,7 +62,8 @@ class Evaluation:
         self.margin = float(model.margin)
         self.delta = 1.0 - confidence
         # Any rival can fail it, on the whole or in a segment.
-        shared = self.delta / ((len(model.rules) + 2) * (1 + (len(found) if found else 0)))
+        n_rivals = len(model.rules) + len(RIVALS)
+        shared = self.delta / (n_rivals * (1 + (len(found) if found else 0)))
         levels = (self.margin, self.delta, shared)
         self.whole = Judge(self.observations, slice(None), kind.apart, *levels)
         self.segments = segment_judges(found, instances, self.whole, max_weight, earlier)
@@ -76,7 +78,7 @@ class Evaluation:
         theirs, gain = self.total("outcome", picks), self.numbers.gain(picks)
         whole = self.whole.versus(name, theirs, gain, tolerated)
         if self.logged:
-            rival, never = RIVALS.get(name, name), self.numbers.never(picks)
+            rival, never = PHRASES.get(name, name), self.numbers.never(picks)
             support = support_of(rival, *never, self.instances, self.observations)
             whole = whole._replace(unsupported=support)
         inside = [judge.versus(name, theirs, gain, tolerated) for judge in self.segments]
@@ -126,8 +128,7 @@ class Evaluation:
             if number == self.model.best_rule:  # its decisions are not held any longer
                 best = self.value(picks)
         violations.append(self.violation("optimiser", self.plain, self.calibrated))
-        table.append(self.versus("plain", self.plain, 0.0))
-        table.append(self.versus("isotonic", self.numbers.isotonic, 0.0))
+        table += [self.versus(name, getattr(self.numbers, name), 0.0) for name in RIVALS]
         return table, violations, best
 
     def certificate(self, facts: Facts | None) -> Certificate:
@@ -137,6 +138,7 @@ class Evaluation:
         ours, plain = (self.total("outcome", one) for one in (self.calibrated, self.plain))
         groups = find_groups(self.instances, ours - plain)
         table, violations, best = self.judge_all()
+        n_rules = len(model.rules)
         every, *inside = ([rows[i] for rows in table] for i in range(1 + len(self.segments)))
         return Certificate(
             **self.conclusion(every, inside),
@@ -155,8 +157,8 @@ class Evaluation:
             squared_error_after=observations.mean(self.numbers.squares("after")),
             promise_before=self.promise("before", self.plain),
             promise_after=self.promise("after", self.calibrated),
-            rules=tuple(row.result for row in every[:-2]),
-            rivals=tuple(row.result for row in every[-2:]),
+            rules=tuple(row.result for row in every[:n_rules]),
+            rivals=tuple(row.result for row in every[n_rules:]),
             violations=tuple(violations),
             earlier=self.earlier,
             notes=notes_of(facts, groups, unit),
@@ -170,7 +172,9 @@ class Evaluation:
     def conclusion(self, every: list[Versus], inside: list[list[Versus]]) -> dict[str, Any]:
         """The verdicts, the rivals they hang on, and what would decide an open one."""
         observations, names = self.observations, names_of_rivals(self.model)
-        groups = {"rules": every[:-2], "plain": every[-2:-1], "isotonic": every[-1:]}
+        n_rules = len(self.model.rules)
+        groups = {"rules": every[:n_rules]}
+        groups |= {name: [row] for name, row in zip(RIVALS, every[n_rules:], strict=True)}
         verdicts = {kind: self.whole.verdict(rivals) for kind, rivals in groups.items()}
         segments, in_segments = segment_results(
             self.segments, inside, names, declared=observations.declared
@@ -195,7 +199,7 @@ class Evaluation:
             "needed": None if if_declared is not None else needed(wanting, headline),
             "gap_lower": min(lower),
             "closest_rival": names[lower.index(min(lower))],
-            "closest_rule": names[lower.index(min(lower[:-2]))],
+            "closest_rule": names[lower.index(min(lower[:n_rules]))],
             "segments": segments,
         }
 
@@ -220,7 +224,7 @@ class Evaluation:
             "best_rule_name": self.model.rules[self.model.best_rule].name,
             "approximate": {
                 "gap": near.approximate._replace(lower=lowest),
-                "improvement": every[-2].approximate,
+                "improvement": every[len(self.model.rules)].approximate,
                 **{name: approximate for name, (_, approximate) in found.items()},
             },
         }
@@ -251,5 +255,5 @@ def unit_of(value: Value, instances: Instances) -> str:
 
 
 def names_of_rivals(model: Model) -> list[str]:
-    """The names of the rules, and what plain and isotonic are called."""
-    return [*(rule.name for rule in model.rules), RIVALS["plain"], RIVALS["isotonic"]]
+    """The names of the rules, and what the other rivals are called."""
+    return [*(rule.name for rule in model.rules), *(PHRASES[name] for name in RIVALS)]

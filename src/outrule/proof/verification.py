@@ -29,6 +29,11 @@ from outrule.proof.segment_recount import SegmentRecount, groups_of, last_or_fir
 from outrule.proof.statement import FORMAT, Certificate, CertificateError, RivalResult
 from outrule.types import Booleans, Floats
 
+RIVALS = {  # besides the rules, in the order of a certificate
+    "plain": "the plain optimiser on the original predictions",
+    "isotonic": "isotonic regression",
+}
+
 
 def verify(
     certificate: Certificate | str,
@@ -90,18 +95,18 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
     decided = decide_again(model, instances)
     try:
         groups, note = groups_of(instances, certificate)
-        shares = (len(model.rules) + 2) * (1 + len(groups))
+        shares = (len(model.rules) + len(RIVALS)) * (1 + len(groups))
         data = Recount(model, instances, decided.after, certificate, shares)
     except ValueError as error:
         raise CertificateError(f"{str(error).rstrip('.')}.") from None
     before, after = instances.prediction, decided.after
-    names, n = _rival_names(model), len(decided.rules)
-    theirs = [*decided.rules, decided.plain, decided.isotonic]
-    tolerated = [data.margin] * n + [0.0, 0.0]
+    names, n = [*(rule.name for rule in model.rules), *RIVALS.values()], len(decided.rules)
+    theirs = [*decided.rules, *(getattr(decided, name) for name in RIVALS)]
+    tolerated = [data.margin] * n + [0.0] * len(RIVALS)
     rivals = [
         data.rival(name, decided.calibrated, marks, claim, most)
         for name, marks, claim, most in zip(
-            [*names[:n], "plain", "isotonic"],
+            [*names[:n], *RIVALS],
             theirs,
             _claims(certificate, n),
             tolerated,
@@ -128,8 +133,8 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
         "squared_error_after": data.squared_error(after),
         "promise_before": data.promise(before, decided.plain),
         "promise_after": data.promise(after, decided.calibrated),
-        "rules": [rival["result"] for rival in rivals[:-2]],
-        "rivals": [rival["result"] for rival in rivals[-2:]],
+        "rules": [rival["result"] for rival in rivals[:n]],
+        "rivals": [rival["result"] for rival in rivals[n:]],
         "violations": _violations(model, instances, data, decided),
         "data": instances.fingerprint,
         "library": certificate.library,
@@ -142,11 +147,6 @@ def _derive(model: Model, instances: Instances, certificate: Certificate) -> dic
     }
 
 
-def _rival_names(model: Model) -> list[str]:
-    names = [rule.name for rule in model.rules]
-    return [*names, "the plain optimiser on the original predictions", "isotonic regression"]
-
-
 def _conclusion(
     data: Recount,
     rivals: list[dict[str, Any]],
@@ -156,7 +156,9 @@ def _conclusion(
 ) -> dict[str, Any]:
     """The verdicts, and what would decide an open one."""
     order = ("fail", "inconclusive", "pass")
-    groups = {"rules": rivals[:-2], "plain": rivals[-2:-1], "isotonic": rivals[-1:]}
+    n = len(rivals) - len(RIVALS)
+    groups = {"rules": rivals[:n]}
+    groups |= {name: [rival] for name, rival in zip(RIVALS, rivals[n:], strict=True)}
     provisional = {name: data.verdict(group) for name, group in groups.items()}
     if inside:
         found = [one.verdict(rows) for one, rows in zip(counts, inside, strict=True)]
@@ -188,7 +190,7 @@ def _values(
     certificate: Certificate,
 ) -> dict[str, Any]:
     """The gap, whose it is, and the values of all decisions, by betting and approximately."""
-    best = int(np.argmax(model.rule_values))
+    best, n = int(np.argmax(model.rule_values)), len(model.rules)
     values = {name: getattr(decided, name) for name in ("plain", "calibrated", "isotonic")}
     values["best_rule"] = decided.rules[best]
     if decided.oracle is not None:
@@ -200,7 +202,7 @@ def _values(
         "gap": near["mean"],
         "gap_lower": min(rival["lower"] for rival in rivals),
         "closest_rival": data.closest(rivals, names, certificate.closest_rival),
-        "closest_rule": data.closest(rivals[:-2], names[:-2], certificate.closest_rule),
+        "closest_rule": data.closest(rivals[:n], names[:n], certificate.closest_rule),
         "improvement": data.interval(gain, data.bet_apart, data.delta / 2, certificate.improvement),
         "oracle": None,
         **{

@@ -1,6 +1,6 @@
 """The first screen: deploy or not, against whom, how much it is worth, and what to do next."""
 
-from outrule.proof.advice import RIVALS
+from outrule.proof.advice import PHRASES
 from outrule.reporting.charts import PER_CENT
 from outrule.reporting.markup import Facts, terms, text, tile
 from outrule.words import begun, count
@@ -28,7 +28,7 @@ def answer(summary: Facts, about: list[str]) -> str:
     judged = f'<p class="about">{" · ".join(map(text, [*about, *_judged(summary)]))}</p>\n'
     rest = (
         f'<ul class="against" aria-label="Against whom">{lines}</ul>\n'
-        f'<p class="than">Compared with {RIVALS["plain"]}:</p>\n{terms(tiles, "tiles")}\n'
+        f'<p class="than">Compared with {PHRASES["plain"]}:</p>\n{terms(tiles, "tiles")}\n'
         f'<div class="notes">{notes}<p class="next">{text(found["next_step"])}</p></div>'
     )
     return first_screen(word, found["question"], found["sentence"], rest, judged)

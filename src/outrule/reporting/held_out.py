@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from outrule.calibration import rivals
 from outrule.model.value import Value
-from outrule.proof.advice import RIVALS
+from outrule.proof.advice import PHRASES
 from outrule.proof.answer import LABELS
 from outrule.reporting.charts import MINUS, PER_CENT, Scale, chart, level, path
 from outrule.reporting.markup import Facts, figures, legend, section, text, value_title
@@ -58,7 +58,7 @@ def _gain(summary: Facts, means: Facts, write: Figures) -> str:
     share = "".join(f" ({one.lstrip('+' + MINUS)})" for one in shares).replace(" %", PER_CENT)
     words = (
         f"Calibration {'adds' if mean > 0 else 'costs'} {value.amount(write.plain(abs(mean)))} per "
-        f"{summary['answer']['instance']}{share} compared with {RIVALS['plain']}"
+        f"{summary['answer']['instance']}{share} compared with {PHRASES['plain']}"
     )
     most = means.get("oracle", 0.0) - means["plain"]  # not known where not all outcomes are
     if clear and mean > 0 and most > 0:  # an inexact optimiser may have less

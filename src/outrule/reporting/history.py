@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from outrule.calibration.audit import OPTIMISER
-from outrule.calibration.check import FreshBatches
 from outrule.calibration.loop import Round
 from outrule.errors import DataError
 from outrule.model.model import Model
@@ -51,7 +50,7 @@ def ledger_of(model: Model, rounds: list[dict[str, Any]]) -> dict[str, Any]:
         else:
             row["fall"] = fall + (row["fall"] or 0.0)
     tests = sorted(entries.values(), key=lambda row: -(row["fall"] or 0.0))
-    noisy = isinstance(model.settings.check, FreshBatches) or len(model.fingerprints) > 1
+    noisy = model.settings.check.fresh or len(model.fingerprints) > 1
     return {
         "tests": tests,
         "n_patches": len(model.patches),

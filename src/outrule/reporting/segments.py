@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrule.proof.advice import RIVALS
+from outrule.proof.advice import PHRASES
 from outrule.proof.answer import Answer
 from outrule.proof.statement import Certificate
 from outrule.reporting.charts import MINUS, Scale
@@ -20,7 +20,7 @@ def segments_of(certificate: Certificate, answer: Answer) -> dict[str, Any]:
     """The part of a summary about segments; nothing where none were asked for."""
     if not certificate.segments:
         return {}
-    short = {RIVALS[name]: name for name in ("plain", "isotonic")}
+    short = {PHRASES[name]: name for name in ("plain", "isotonic")}
     rows = [
         {
             "name": segment.name,
