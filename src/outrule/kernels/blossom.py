@@ -418,7 +418,12 @@ def _expand(g: Integers, blossom: int, now: int) -> None:
     g[Z, blossom] = 0
     g[SPARE, g[SPARE, -1]] = blossom
     g[SPARE, -1] += 1
-    # Bring the duals of the children to rest under their labels.
+    _settle_children(g, last, now, n)
+
+
+@njit(nogil=True, cache=True)
+def _settle_children(g: Integers, last: int, now: int, n: int) -> None:
+    """Bring the duals of the children of an expanded odd blossom to rest under their labels."""
     child = last
     while True:
         if g[LABEL, child] == EVEN:
@@ -436,6 +441,19 @@ def _expand(g: Integers, blossom: int, now: int) -> None:
         child = g[AFTER, child]
         if child == last:
             break
+
+
+@njit(nogil=True, cache=True)
+def _begin(g: Integers, root: int) -> None:
+    n = _count_vertices(g)
+    for v in range(n):
+        g[REST_FREE, v] = g[REST, v]
+        g[REST_EVEN, v] = FAR
+        g[NEAR, v] = FAR
+    for node in range(g.shape[1]):
+        g[LABEL, node] = FREE
+        g[MEET, node] = FAR
+    _make_even(g, root, 0, 0)
 
 
 @njit(nogil=True, cache=True)
@@ -510,15 +528,7 @@ def _touched(g: Integers, time: int) -> int:
 @njit(nogil=True, cache=True, inline="always")
 def _search(g: Integers, root: int) -> None:
     """Grow a tree from the exposed root until it touches another exposed vertex; flip the path."""
-    n = _count_vertices(g)
-    for v in range(n):
-        g[REST_FREE, v] = g[REST, v]
-        g[REST_EVEN, v] = FAR
-        g[NEAR, v] = FAR
-    for node in range(g.shape[1]):
-        g[LABEL, node] = FREE
-        g[MEET, node] = FAR
-    _make_even(g, root, 0, 0)
+    _begin(g, root)
     while True:
         touch = _earliest_touch(g)
         meet, meeting = _earliest_meeting(g)
@@ -537,6 +547,29 @@ def _search(g: Integers, root: int) -> None:
             _expand(g, fading, fade)
 
 
+@njit(nogil=True, cache=True, inline="always")
+def _match_perfectly(g: Integers) -> None:
+    """Find the heaviest perfect matching under the weights in g.
+
+    It is then in g[MATE, :n], and the duals are in g[REST, :n] and g[Z].
+    """
+    _greedy_start(g)
+    for root in range(_count_vertices(g)):
+        if g[MATE, root] < 0:
+            _search(g, root)
+
+
+@njit(nogil=True, cache=True)
+def _largest(weights: Floats, scale: Floats, u: Positions, v: Positions) -> float:
+    """The largest weight of an item that is no loop, 0 if none is positive."""
+    largest = 0.0
+    for item in range(len(weights)):
+        weight = scaled(weights, scale, item) if u[item] != v[item] else 0.0
+        if weight > largest:
+            largest = weight
+    return largest
+
+
 @njit(nogil=True, cache=True)
 def _load(g: Integers, weights: Floats, scale: Floats, u: Positions, v: Positions) -> bool:
     """Load one graph as integers of up to WEIGHT_BITS - log2(n) bits; say if it has any edge > 0.
@@ -546,10 +579,7 @@ def _load(g: Integers, weights: Floats, scale: Floats, u: Positions, v: Position
     the most that was ever seen.
     """
     n = _count_vertices(g)
-    largest = 0.0
-    for item in range(len(weights)):
-        if u[item] != v[item]:
-            largest = max(largest, scaled(weights, scale, item))
+    largest = _largest(weights, scale, u, v)
     if largest <= 0.0:
         return False
     bits = min(MANTISSA_BITS, WEIGHT_BITS - int(np.ceil(np.log2(n))))
@@ -607,19 +637,15 @@ def blossom_chunk(
 ) -> None:
     """Match the instances `which`, all on the vertices of the scratch g.
 
-    The heaviest perfect matching under the weights in g is then in g[MATE, :n], and the duals are
-    in g[REST, :n] and g[Z]. Instance i has items 0 .. counts[i] - 1: weights from starts[i] on,
-    ends from edge_starts[i] on, and the same scale for item k of every instance.
+    Instance i has items 0 .. counts[i] - 1: weights from starts[i] on, ends from edge_starts[i] on,
+    and the same scale for item k of every instance.
     """
     for i in which:
         values = weights[starts[i] : starts[i] + counts[i]]
         left = u[edge_starts[i] : edge_starts[i] + counts[i]]
         right = v[edge_starts[i] : edge_starts[i] + counts[i]]
         if _load(g, values, scale, left, right):
-            _greedy_start(g)
-            for root in range(_count_vertices(g)):
-                if g[MATE, root] < 0:
-                    _search(g, root)
+            _match_perfectly(g)
             _write_picks(g, values, scale, left, right, picks[i])
         else:
             picks[i, :] = -1
