@@ -448,7 +448,7 @@ def test_a_spec_is_described_and_a_table_that_fits_it(folder, tmp_path):  # noqa
     spec = folder / "spec.toml"
     alone = run("check", spec)
     assert (alone.exit_code, alone.stderr) == (0, "")
-    for words in ("valid", "BestAction()", "prediction 'score'", "epsilon: 0.05", LONG):
+    for words in ("valid", "problem: best action\n", "prediction 'score'", "epsilon: 0.05", LONG):
         assert words in alone.stdout
     both = run("check", spec, folder / "past.csv")
     assert both.stdout.startswith(alone.stdout)
@@ -457,7 +457,7 @@ def test_a_spec_is_described_and_a_table_that_fits_it(folder, tmp_path):  # noqa
     assert "fits; 2,000 instances, 10,000 rows, decided by 2 rules" in both.stdout
     (tmp_path / "s.toml").write_text(SPEC + "[multipliers]\nlimit = 5\n[fit]\nmax_rounds = 7\n")
     result = run("check", tmp_path / "s.toml", folder / "past.csv")
-    assert "multipliers: Multipliers(levels=" in result.stdout
+    assert "multipliers: limit = 5\n" in result.stdout
     assert "fit: max_rounds = 7" in result.stdout
     assert "decided by 7 rules" in result.stdout
 

@@ -322,6 +322,17 @@ def test_fit_inside_segments_on_a_folder_is_that_of_one_table(past):
     assert results[0].stdout.replace("past.json", "past.parquet.json") == results[1].stdout
 
 
+def test_what_only_a_folder_has_a_use_for_is_refused_for_a_table(past, model):
+    fit = ("fit", past / "past.parquet", "--spec", past / "spec.toml", "-o", past / "m.json")
+    options = ("--sample", "50", "--scratch", past, "--checkpoint", past / "c")
+    result = run(*fit, *options)
+    assert result.exit_code == 2
+    words = "--sample, --scratch and --checkpoint are for a folder of Parquet files, not for one"
+    assert words in " ".join(result.stderr.split())
+    certify = ("certify", model, past / "past.parquet", "-o", past / "c.json")
+    assert "--scratch is for a folder" in run(*certify, "--scratch", past).stderr
+
+
 def test_values_of_a_sample_are_called_so(past):
     command = ("fit", past / "past", "--spec", past / "spec.toml", "-o", past / "m.json")
     result = run(*command, "--sample", "50")

@@ -5,7 +5,7 @@ import pytest
 
 import outrule
 from outrule import Fixed, Multiplier, Reweight
-from outrule.rules.descriptions import LONGEST, describe, full_name
+from outrule.rules.descriptions import LONGEST, as_in_spec, describe, full_name
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,17 @@ def test_other_rules_are_described(rule, words):
 def test_a_rule_of_text_is_shown_whole():
     words = "CASE WHEN pickup_km > 3 THEN 0.5 * score ELSE score END" + " + 0 * score" * 20
     assert describe(Reweight("no long pickups", words)) == words
+
+
+@pytest.mark.parametrize(
+    ("thing", "words"),
+    [
+        (outrule.TopK(3), "top k, k = 3"),
+        (outrule.Matching.complete(5), "matching, 10 edges"),
+        (outrule.Matching.between("u", "v"), "matching, columns = ('u', 'v')"),
+        (outrule.Reuse(validation=0.2), "reuse, validation = 0.2"),
+        (outrule.CrossFit(), "cross fit"),
+    ],
+)
+def test_problems_and_settings_are_described_by_what_is_not_the_default(thing, words):
+    assert as_in_spec(thing) == words

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import outrule
-from outrule.cli.options import SCRATCH, SPEC, check_output, finish, number
+from outrule.cli.options import SCRATCH, SPEC, check_for_folder, check_output, finish, number
 from outrule.cli.talking import printable, say, waiting
 from outrule.errors import DataError
 from outrule.files import STANDARD, is_folder
@@ -36,8 +36,13 @@ def fit(
         typer.Option(min=0, help="Refit this many times, and report how many decisions change."),
     ] = 0,
     sample: Annotated[
-        int, typer.Option(min=2, help="For a folder: fit the start on at most this many instances.")
-    ] = 1_000_000,
+        int | None,
+        typer.Option(
+            min=2,
+            help="For a folder: fit the start on at most this many instances.",
+            show_default="1,000,000",
+        ),
+    ] = None,
     scratch: SCRATCH = None,
     checkpoint: Annotated[
         str | None,
@@ -92,16 +97,14 @@ def fit(
         from outrule.model.codec import to_text
 
         secret = files.open_key(key)
+        where = {"scratch": scratch, "checkpoint": checkpoint, "scheduler": scheduler}
         if is_folder(table):
             if refits:
                 raise DataError("--refits is not supported for a folder: use a part of the data.")
-            where = {"checkpoint": checkpoint, "scheduler": scheduler}
-            model, instances, sizes = work.fit_folder(
-                table, spec, epsilon, sample, scratch, **where
-            )
+            most = 1_000_000 if sample is None else sample
+            model, instances, sizes = work.fit_folder(table, spec, epsilon, most, **where)
         else:
-            if checkpoint is not None or scheduler is not None:
-                raise DataError("--checkpoint and --scheduler are for a folder of Parquet files.")
+            check_for_folder(sample=sample, **where)
             model, instances = work.fit_table(table, spec, epsilon)
             sizes = {}
         summary = {"model": output, **work.summarise(model, instances), **sizes}

@@ -14,6 +14,7 @@ from outrule.cli.options import (
     MODEL,
     MOST,
     SCRATCH,
+    check_for_folder,
     check_output,
     check_side_files,
     finish,
@@ -125,6 +126,7 @@ def certify(
         if any(map(is_folder, table)):
             fitted, found = work.certify_folder(model, table, asked, secret, scratch)
         else:
+            check_for_folder(scratch=scratch)
             fitted, _, found = work.certify_tables(model, table, asked, secret)
         answer = work.answer_of(fitted, found)
         shown = work.shown(answer, err=output == STANDARD)

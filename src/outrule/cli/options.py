@@ -20,6 +20,7 @@ from outrule.files import (
     is_special,
     open_output,
 )
+from outrule.words import listed
 
 
 class Unseen(StrEnum):
@@ -118,6 +119,13 @@ def check_folder(folder: str | Path) -> None:
     """Raise an error for a folder that cannot be made, because the one it is in does not exist."""
     if not Path(folder).exists():
         check_output(str(folder), ())
+
+
+def check_for_folder(**options: object) -> None:
+    """Raise an error for options that were given although only a folder has a use for them."""
+    if given := [f"--{name}" for name, value in options.items() if value is not None]:
+        verb = "is" if len(given) == 1 else "are"
+        raise DataError(f"{listed(given)} {verb} for a folder of Parquet files, not for one table.")
 
 
 def check_side_files(files: dict[str, str | None], inputs: Sequence[str | None]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +23,7 @@ from outrule.proof.statement import RivalResult
 from outrule.reporting.charts import MINUS
 from outrule.reporting.history import ledger_of, round_of
 from outrule.reporting.segments import segments_of
-from outrule.rules.descriptions import describe, full_name, shorten
+from outrule.rules.descriptions import as_in_spec, describe, full_name
 
 FORMAT = 1
 VALUES = ("plain", "best_rule", "isotonic", "calibrated", "oracle")
@@ -252,7 +251,7 @@ def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
     elif settings.start is not None:
         start = f"cross-fitted {'trees and ' if settings.start.max_trees else ''}curves"
     return {
-        "problem": _as_in_spec(model.problem),
+        "problem": as_in_spec(model.problem),
         "k": model.k,
         "ratio": float(model.problem.ratio),
         "n_rules": len(model.rules),
@@ -262,9 +261,9 @@ def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
         "tolerance": model.tolerance,
         "reached": model.reached,
         "threshold": model.tolerance * settings.check.alert,
-        "check": _as_in_spec(settings.check),
+        "check": as_in_spec(settings.check),
         "heuristic": model.heuristic,
-        "step": _as_in_spec(settings.step),
+        "step": as_in_spec(settings.step),
         "start": "the start column of the data" if model.has_start else start,
         "status": model.status.value,
         "status_sentence": STATUS[model.status],
@@ -277,18 +276,3 @@ def _model_card(model: Model, certificate: Certificate) -> dict[str, Any]:
         "fingerprint": certificate.model,
         "training_fingerprints": list(model.fingerprints),
     }
-
-
-def _as_in_spec(thing: Any) -> str:
-    """A problem or a setting as a spec says it, with what is not the default.
-
-    >>> _as_in_spec(outrule.Assignment("rider", "driver"))
-    'assignment, rows = rider, columns = driver'
-    """
-    words = [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(thing).__name__).lower()]
-    for name, field in getattr(thing, "__dataclass_fields__", {}).items():
-        value = getattr(thing, name)
-        value = getattr(value, "__qualname__", value)  # of a function
-        if isinstance(value, str | int | float) and value != field.default:
-            words.append(f"{name} = {value}")
-    return shorten(", ".join(words))

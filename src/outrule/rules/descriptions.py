@@ -10,7 +10,7 @@ from typing import Any
 from outrule.rules.rules import Fixed, Multiplier, Rule
 
 LONGEST = 120  # characters of a description; text rules are shown whole
-FEW = 3  # items that a multiplier's description names
+FEW = 3  # items that a multiplier's description names, and entries that are listed
 NUMBERED = re.compile(r"multiplier (\d+|[0-9a-f]{8})")  # names that were not given by a person
 
 
@@ -27,7 +27,7 @@ def describe(rule: Rule, items: Sequence[Any] | None = None) -> str:
     function = getattr(rule, "function", rule)
     if callable(function):
         return shorten(f"function {getattr(function, '__qualname__', type(function).__name__)}")
-    return function if isinstance(function, str) else in_words(function)
+    return function if isinstance(function, str) else as_in_spec(function)
 
 
 def full_name(rule: Rule, items: Sequence[Any] | None = None) -> str:
@@ -37,9 +37,23 @@ def full_name(rule: Rule, items: Sequence[Any] | None = None) -> str:
     return rule.name
 
 
-def in_words(thing: Any) -> str:
-    """A repr without addresses in memory, so that the same model gives the same text."""
-    return shorten(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(thing)))
+def as_in_spec(thing: Any) -> str:
+    """A problem or a setting as a spec says it, with what is not the default.
+
+    >>> import outrule
+    >>> as_in_spec(outrule.Assignment("rider", "driver"))
+    'assignment, rows = rider, columns = driver'
+    """
+    words = [re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(thing).__name__).lower()]
+    for name, field in getattr(thing, "__dataclass_fields__", {}).items():
+        value = getattr(thing, name)
+        value = getattr(value, "__qualname__", value)  # of a function
+        if isinstance(value, str | int | float | tuple) and value != field.default:
+            if isinstance(value, tuple) and len(value) > FEW:
+                words.append(f"{len(value):,} {name}")
+            else:
+                words.append(f"{name} = {value}")
+    return shorten(", ".join(words))
 
 
 def shorten(text: str) -> str:

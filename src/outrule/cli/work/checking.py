@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
+
 from outrule.cli.work.files import open_files, open_key, open_rows, places_in
 from outrule.cli.work.judging import open_certificate
 from outrule.errors import DataError
@@ -12,7 +14,7 @@ from outrule.model.value import Value
 from outrule.proof.statement import Certificate, CertificateError
 from outrule.proof.verification import verify
 from outrule.rules.decisions import decide_all
-from outrule.rules.descriptions import describe
+from outrule.rules.descriptions import as_in_spec, describe
 from outrule.words import count
 
 
@@ -25,19 +27,20 @@ def described(spec: Spec) -> list[str]:
     low, high = spec.value_range
     epsilon = "as near as the data support" if spec.epsilon is None else f"{spec.epsilon:g}"
     lines = [
-        f"problem: {spec.problem!r}",
+        f"problem: {as_in_spec(spec.problem)}",
         f"columns: {columns}; values from {low:g} to {high:g}",
         f"epsilon: {epsilon}",
         *(f"rule {rule.name!r}: {describe(rule)}" for rule in spec.rules),
     ]
     if spec.multipliers is not None:
-        lines.append(f"multipliers: {spec.multipliers!r}")
+        lines.append(as_in_spec(spec.multipliers).replace(",", ":", 1))
     for name, value in spec.fit.items():
         if isinstance(value, Value):
-            said = ((word, text) for word, text in vars(value).items() if text is not None)
-            lines += [f"value: {word} = {text!r}" for word, text in said]
+            given = ((word, text) for word, text in vars(value).items() if text is not None)
+            lines += [f"value: {word} = {text!r}" for word, text in given]
         else:
-            lines.append(f"fit: {name} = {value!r}")
+            said = as_in_spec(value) if is_dataclass(value) else value
+            lines.append(f"fit: {name} = {said}")
     return lines
 
 
