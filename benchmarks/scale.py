@@ -264,7 +264,10 @@ def write_costs(runs: list[dict[str, float]], sample: int) -> None:
         name: (f"{value:.2g}".replace("e+", "e"), words) for name, (value, words) in costs.items()
     }
     lines = [f'    "{name}": {value},  # {words}\n' for name, (value, words) in shown.items()]
-    head = '"""Measured by ``python benchmarks/scale.py --write-costs``, which writes this file."""'
+    head = (
+        '"""What parts of a fit cost, for ``outrule plan``: '
+        'benchmarks/scale.py --write-costs writes it."""'
+    )
     COSTS_FILE.write_text(f"{head}\n\nCOSTS = {{\n{''.join(lines)}}}\n")
 
 

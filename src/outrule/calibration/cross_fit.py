@@ -125,7 +125,7 @@ class CrossFit:
         return members, start
 
 
-Boosted = tuple[Member, Floats]  # a member, and what it predicts for what it leaves out
+Grown = tuple[Member, Floats]  # a member, and what it predicts for what it leaves out
 
 
 class Way(NamedTuple):
@@ -167,7 +167,7 @@ class Material:
             part=replace(part, instances=instances, outcome=instances.outcome),
         )
 
-    def member(self, way: Way) -> Boosted:
+    def member(self, way: Way) -> Grown:
         """A member, and what it predicts for the items of the instances left out."""
         options, part, start, trees = self.options, self.part, None, None
         first = self.given
@@ -194,14 +194,14 @@ class Material:
         return replace(self, part=replace(part, instances=numbers, movable=part.movable[:0]))
 
 
-Boost = Callable[[Material, Sequence[Way]], list[Boosted]]
+Boost = Callable[[Material, Sequence[Way]], list[Grown]]
 
 
-def boost_on_threads(material: Material, ways: Sequence[Way]) -> list[Boosted]:
+def boost_on_threads(material: Material, ways: Sequence[Way]) -> list[Grown]:
     """The members of these ways, one on every thread of this process."""
     done = progress.counter(PROGRESS, len(ways))
 
-    def boost(number: int) -> Boosted:
+    def boost(number: int) -> Grown:
         found = material.member(ways[number])
         done()
         return found
@@ -211,7 +211,7 @@ def boost_on_threads(material: Material, ways: Sequence[Way]) -> list[Boosted]:
         return threads.run(boost, len(ways))
 
 
-def _outside(part: Part, found: Sequence[tuple[Way, Boosted]]) -> Floats:
+def _outside(part: Part, found: Sequence[tuple[Way, Grown]]) -> Floats:
     """For every item the mean of the members that have not seen its instance."""
     total, count = np.zeros(len(part.outcome)), np.zeros(len(part.outcome))
     for way, (_, best) in found:
@@ -222,8 +222,8 @@ def _outside(part: Part, found: Sequence[tuple[Way, Boosted]]) -> Floats:
 
 
 def _better(
-    part: Part, problem: Problem, found: list[tuple[Way, Boosted]]
-) -> list[tuple[Way, Boosted]]:
+    part: Part, problem: Problem, found: list[tuple[Way, Grown]]
+) -> list[tuple[Way, Grown]]:
     """The half of the members whose decisions are worth more, or all where that is not clear.
 
     The first half has trees, the other has not. The mean of all is less noisy than either.

@@ -1,4 +1,4 @@
-"""What claims and comparisons need to read the tables."""
+"""How claims and comparisons read the rows of the evaluation's tables."""
 
 from __future__ import annotations
 

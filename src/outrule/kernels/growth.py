@@ -1,4 +1,4 @@
-"""How much bets of several sizes gain or lose on a batch: sums of logarithms."""
+"""How much the bets of a watch gain or lose on a batch, for several sizes: sums of logarithms."""
 
 from __future__ import annotations
 

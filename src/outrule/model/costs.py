@@ -1,4 +1,4 @@
-"""Measured by ``python benchmarks/scale.py --write-costs``, which writes this file."""
+"""What parts of a fit cost, for ``outrule plan``: benchmarks/scale.py --write-costs writes it."""
 
 COSTS = {
     "read": 2.8e-07,  # seconds per row: read, and check values and names

@@ -22,7 +22,7 @@ import numpy as np
 
 import outrule
 from outrule import progress, threads
-from outrule.calibration.cross_fit import PROGRESS, Boost, Boosted, Material, Way
+from outrule.calibration.cross_fit import PROGRESS, Boost, Grown, Material, Way
 from outrule.calibration.partitioned import Engine, Opened, add_tallies
 from outrule.calibration.pieces import Piece, Question
 from outrule.errors import DataError
@@ -189,7 +189,7 @@ def forget(key: str) -> None:
         one.folder.cleanup()
 
 
-def boost_member(versions_there: dict[str, str], material: Material, way: Way) -> Boosted:
+def boost_member(versions_there: dict[str, str], material: Material, way: Way) -> Grown:
     """A member of the start, on a worker, which has as many threads as Dask gives it."""
     from distributed import get_worker  # only workers call this
 
@@ -203,7 +203,7 @@ def boost_on(client: Any) -> Boost:
     """What boosts the members of the start on the workers of a cluster."""
     from distributed import as_completed  # Dask is there
 
-    def boost(material: Material, ways: Sequence[Way]) -> list[Boosted]:
+    def boost(material: Material, ways: Sequence[Way]) -> list[Grown]:
         done, ours = progress.counter(PROGRESS, len(ways)), versions()
         with _any_size():
             sent = client.submit(_same, material.packed(), pure=False)  # made again if it is lost
