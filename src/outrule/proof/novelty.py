@@ -17,8 +17,11 @@ from outrule.model.model import Model
 from outrule.types import Floats, Integers
 
 SMALL = 0.01  # a share that does no harm
-BY_CHANCE = 1e-4  # at the largest chance that the sketch allows, so in truth it is far less
-IN_MANY = 1e-9  # of many batches none should be refused by chance
+BY_CHANCE = 1e-9  # of many batches none should be refused by chance
+SURELY = 1e-3  # the probability below which chance is excluded in a certificate
+AGAIN = 0.9  # where more predictions or names come again with other outcomes, it is no leak
+MUCH = 0.2  # a share above that of chance that no error of its estimate explains
+TILTS = np.linspace(0.0, 20.0, 201)  # at which Chernoff's bound is computed
 HELD_OUT = (
     "A certificate needs held-out ones: drop those that were trained on, or split the data before "
     "fit."
@@ -39,7 +42,7 @@ class Share(NamedTuple):
     """A share of the instances, what it would be by chance, and how far chance can be off.
 
     ``unseen`` is a chance so small that nothing of it would have been seen in training, and
-    ``luck`` the probability that so many come by chance.
+    ``luck`` is the probability that so much is found by chance, where that can be tested.
     """
 
     found: float
@@ -75,8 +78,37 @@ class Facts(NamedTuple):
 
 Groups = tuple[tuple[str, int], ...]
 """Columns that may be clusters, with the number of their values."""
-Counts = tuple[int, int, int, int] | None
-"""How many instances are compared with a sketch, and are in it; and the same of different ones."""
+Counts = tuple[int, int] | None
+"""How many instances are compared with a sketch, and are in it."""
+
+
+class Spread(NamedTuple):
+    """How contents of several instances are spread over training and held-out data.
+
+    Were both drawn from one world, each instance of a content would be a held-out one with the
+    probability ``part``, however common the content is.
+    """
+
+    sizes: Integers  # by how many instances, of both together, have a content
+    numbers: Integers  # of contents, for every size
+    part: float
+    shared: int  # contents that occur in both
+    copied: int  # contents of several held-out instances, and of at most one in training
+
+    def luck_of_shared(self) -> float:
+        """The probability that so many are shared."""
+        return self._luck(1 - self.part**self.sizes - (1 - self.part) ** self.sizes, self.shared)
+
+    def luck_of_copied(self) -> float:
+        """The probability that so many are copied."""
+        all_here = self.part**self.sizes
+        but_one = self.sizes * self.part ** (self.sizes - 1) * (1 - self.part)
+        return self._luck(all_here + np.where(self.sizes > 2, but_one, 0.0), self.copied)
+
+    def _luck(self, chance: Any, found: int) -> float:
+        """Chernoff's bound on the probability of at least so many."""
+        grown = np.log1p(np.clip(chance, 0, 1) * np.expm1(TILTS)[:, None])
+        return float(np.exp((grown @ self.numbers - TILTS * found).min()))
 
 
 def check_new(model: Model, instances: Instances) -> Facts | None:
@@ -100,86 +132,58 @@ def compare_with(
         raise DataError(f"these are the instances that fit has seen. {HELD_OUT}")
     if model.seen is None:
         return None
-    facts = _compare_all(model.seen, hash_them(), cluster)
+    hashes = hash_them()
+    found = [_compare(*pair) for pair in zip(model.seen, hashes, strict=True)]
+    assert hashes[1] is not None
+    copies = _count_copies(hashes[1], cluster)
+    spread = _spread(model.seen.contents, hashes[1], cluster)
+    facts = facts_of(model.seen, found, copies, len(hashes[1]), spread)
     refuse(facts)
     return facts
-
-
-def check_batch(model: Model, instances: Instances) -> None:
-    """Raise where most instances are copies, of training or of each other, and not by chance."""
-    if model.seen is not None:
-        facts = _compare_all(model.seen, hash_all(instances), instances.cluster)
-        refuse(facts, 0.5, IN_MANY, "Watch needs later ones.")
-
-
-def _compare_all(seen: Seen, hashes: Sequence[Hashes | None], cluster: Integers | None) -> Facts:
-    found = [_compare(*pair) for pair in zip(seen, hashes, strict=True)]
-    assert hashes[1] is not None
-    return facts_of(seen, found, _count_copies(hashes[1], cluster), len(hashes[1]))
 
 
 def _compare(sketch: Sketch | None, hashes: Hashes | None) -> Counts:
     if sketch is None or hashes is None:
         return None
     sample = hashes[hashes <= np.uint64(sketch.limit)]
-    found, different = np.isin(sample, sketch.hashes), np.unique(sample, return_index=True)[1]
-    counts = len(sample), int(found.sum()), len(different), int(found[different].sum())
-    return counts if len(sample) else None
+    return (len(sample), int(np.isin(sample, sketch.hashes).sum())) if len(sample) else None
 
 
-def facts_of(seen: Seen, found: Sequence[Counts], n_copies: int, n: int) -> Facts:
+def facts_of(seen: Seen, found: Sequence[Counts], n_copies: int, n: int, spread: Spread) -> Facts:
     """The shares among n instances, from what was counted."""
-    predictions, contents = (
-        None if counts is None else share_seen(counts, sketch, n_copies, n)
-        for counts, sketch in zip(found[:2], seen[:2], strict=True)
-    )
+    predictions = None if found[0] is None else share_seen(*found[0], seen.predictions)
+    contents = None
+    if found[1] is not None:
+        luck = min(spread.luck_of_shared(), spread.luck_of_copied())
+        contents = share_seen(*found[1], seen.contents)._replace(luck=luck)
     pairs, of = pairs_in(seen.contents)
     names = None if found[2] is None else Share(found[2][1] / found[2][0])
     named = None
     if names is not None and found[3] is not None:  # names may start anew
-        n_named, same, *_ = found[3]
         chance = names.found * min(1.0, pairs / of)
-        error = 4 * math.sqrt(chance * (1 - chance) / n_named)
-        named = Share(same / n_named, chance, error, 3 / of)
-        luck = luck_of(n_named, same, named.likely + names.found * unsampled(seen.contents) ** 2)
-        named = named._replace(luck=luck)
-    return Facts(predictions, contents, names, named, share_copied(seen, n_copies, n))
+        error = 4 * math.sqrt(chance * (1 - chance) / found[3][0])
+        named = Share(found[3][1] / found[3][0], chance, error, 3 / of)
+    copies = share_copied(seen, n_copies, n)._replace(luck=spread.luck_of_copied())
+    return Facts(predictions, contents, names, named, copies)
 
 
-def share_seen(compared: tuple[int, int, int, int], sketch: Sketch, n_copies: int, n: int) -> Share:
+def share_seen(n: int, found: int, sketch: Sketch) -> Share:
     """The share that was seen; by chance, it is the share of those seen that have a twin."""
-    n_compared, found, n_different, again = compared
     counts, total = sketch.counts, int(sketch.counts.sum())
     twins = int(counts[counts > 1].sum())
-    pooled = (found + twins) / (n_compared + total)
+    pooled = (found + twins) / (n + total)
     crowd = float((counts**2).sum()) / total  # twins come together, so they tell less
-    error = 4 * math.sqrt(pooled * (1 - pooled) * crowd * (1 / n_compared + 1 / total))
-    # A common content may come often, so different ones are tested. What has few copies among
-    # training instances, and among these, has few in both.
-    high = 2 * at_most((twins + n_copies) / 2) / (total + n * min(1.0, n / sketch.n))
-    luck = luck_of(n_different, again, high)
-    return Share(found / n_compared, twins / total, error, 3 / total, luck)
-
-
-def luck_of(n: int, found: int, chance: float) -> float:
-    """The probability that chance finds at least so many of n."""
-    from scipy.special import bdtrc  # slow to import, needed only here
-
-    return float(bdtrc(found - 1, n, min(1.0, chance)))
-
-
-def at_most(pairs: float) -> float:
-    """How many pairs can have been expected where so many were found: by four standard errors."""
-    return pairs + 4 * math.sqrt(pairs) + 4
+    error = 4 * math.sqrt(pooled * (1 - pooled) * crowd * (1 / n + 1 / total))
+    return Share(found / n, twins / total, min(error, MUCH), 3 / total)
 
 
 def share_copied(seen: Seen, n_copies: int, n: int) -> Share:
     """The share of n instances that are copies of others among them."""
     pairs, of = pairs_in(seen.contents)
     # By chance at most: the number of others, times the chance that two are the same.
-    chance, high = (min(1.0, (n - 1) * p / of) for p in (pairs, at_most(pairs)))
+    chance, high = (min(1.0, (n - 1) * p / of) for p in (pairs, pairs + 4 * math.sqrt(pairs) + 4))
     # Bernstein's inequality: copies come in pairs at least, so that few instances tell little.
-    error = high - chance + 4 * math.sqrt((high + SMALL) / n) + 11 / n + unsampled(seen.contents)
+    error = high - chance + 4 * math.sqrt((high + SMALL) / n) + 11 / n
     return Share(n_copies / n, chance, error, 3 * (n - 1) / of)
 
 
@@ -190,39 +194,75 @@ def pairs_in(sketch: Sketch) -> tuple[float, float]:
     return pairs, max(1.0, part * sketch.n * (sketch.n - 1) / 2)
 
 
-def unsampled(sketch: Sketch) -> float:
-    """The share of training instances that can be copies of common ones outside the sketch."""
-    kept, part = len(sketch.hashes), (sketch.limit + 1) / (ALL + 1)
-    different = kept / part
-    error = 4 * different / math.sqrt(kept) if part < 1 else 0.0
-    copies = sketch.n - int(sketch.counts.sum()) - (different - kept)
-    return max(0.0, copies + error) / sketch.n
-
-
 def _count_copies(contents: Hashes, cluster: Integers | None) -> int:
     """How many instances have the content of another observation."""
-    unit = np.arange(len(contents)) if cluster is None else cluster
-    pairs = mix(contents) ^ mix(unit.astype(np.uint64))
-    one_per_unit = contents[np.unique(pairs, return_index=True)[1]]
-    found, counts = np.unique(one_per_unit, return_counts=True)
+    found, counts = np.unique(_one_per_unit(contents, cluster), return_counts=True)
     return int(np.isin(contents, found[counts > 1]).sum())
 
 
-def refuse(
-    facts: Facts, least: float = 0.0, luck: float = BY_CHANCE, remedy: str = HELD_OUT
-) -> None:
-    """Raise where more than ``least`` are not new, or not separate, and it is not by chance."""
+def _one_per_unit(contents: Hashes, cluster: Integers | None) -> Hashes:
+    """Without those that come again in their own cluster."""
+    if cluster is None:
+        return contents
+    pairs = mix(contents) ^ mix(cluster.astype(np.uint64))
+    return contents[np.unique(pairs, return_index=True)[1]]
+
+
+def _spread(sketch: Sketch, contents: Hashes, cluster: Integers | None) -> Spread:
+    """How contents, as far as the sketch would know them, are spread over training and these."""
+    contents = _one_per_unit(contents, cluster)
+    sample = contents[contents <= np.uint64(sketch.limit)]
+    found, place = np.unique(np.concatenate((sketch.hashes, sample)), return_inverse=True)
+    here = np.bincount(place[len(sketch.hashes) :], minlength=len(found))
+    there = np.zeros(len(found), dtype=np.int64)
+    there[place[: len(sketch.hashes)]] = sketch.counts
+    together = here + there
+    sizes, numbers = np.unique(together[together > 1], return_counts=True)
+    part = len(contents) / (len(contents) + sketch.n)
+    shared, copied = (here > 0) & (there > 0), (here > 1) & (there < 2)
+    return Spread(sizes, numbers, part, int(shared.sum()), int(copied.sum()))
+
+
+def refuse(facts: Facts) -> None:
+    """Raise where more instances are not new, or not separate, than chance explains."""
     for what, share, part in _kinds(facts):
         more = share.found - share.chance
-        surely = share.found > least and more > SMALL and share.luck < luck
-        # Where predictions or names come again with other outcomes too, it is no leak.
-        if surely and more + share.error >= 0.9 * (part.found - part.chance):
+        surely = more > SMALL + share.error and share.luck < SURELY
+        if surely and more + share.error >= AGAIN * (part.found - part.chance):
             raise DataError(
                 f"fit has seen {_percent(share.found)} of these instances (the same {what}; by "
-                f"chance it would be {_percent(share.chance)}). {remedy}"
+                f"chance it would be {_percent(share.chance)}). {HELD_OUT}"
             )
-    found, chance, error, *_ = facts.copies
-    if found > max(least, chance + SMALL + error):
+    refuse_copies(facts.copies)
+
+
+def check_batch(model: Model, instances: Instances) -> None:
+    """Raise where most instances are copies, of training or of each other, and not by chance."""
+    if model.seen is None:
+        return
+    from scipy.special import bdtrc  # slow to import, needed only here
+
+    predictions, contents, *_ = hash_all(instances)
+    # Different ones, for a common one may come often.
+    sampled, found = _compare(model.seen.contents, np.unique(contents)) or (0, 0)
+    of, known = _compare(model.seen.predictions, np.unique(predictions)) or (1, 0)
+    if 2 * found > sampled and found / sampled >= AGAIN * known / of:
+        share = share_seen(sampled, found, model.seen.contents)
+        if bdtrc(found - 1, sampled, share.likely) < BY_CHANCE:
+            raise DataError(
+                f"fit has seen {_percent(share.found)} of these instances (the same predictions "
+                f"and outcomes; by chance it would be {_percent(share.chance)}). Watch needs later "
+                "ones."
+            )
+    n_copies = _count_copies(contents, instances.cluster)
+    if 2 * n_copies > len(contents):
+        refuse_copies(share_copied(model.seen, n_copies, len(contents)))
+
+
+def refuse_copies(copies: Share) -> None:
+    """Raise where there are more copies than chance explains."""
+    found, chance, error, _, luck = copies
+    if found > chance + SMALL + error and luck < SURELY:
         raise DataError(
             f"{_percent(found)} of these instances are copies of others (the same predictions and "
             f"outcomes; by chance it would be {_percent(chance)}), and would count as separate "

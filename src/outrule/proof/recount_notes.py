@@ -8,11 +8,23 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from outrule.data.instances import Instances
+from outrule.data.sketch import Sketch
 from outrule.errors import DataError
 from outrule.model.model import Model
 from outrule.proof.contrast import OutcomeEnds
-from outrule.proof.novelty import Counts, Groups, as_text, facts_of, is_group, notes_of, refuse
+from outrule.proof.novelty import (
+    Counts,
+    Groups,
+    Spread,
+    as_text,
+    facts_of,
+    is_group,
+    notes_of,
+    refuse,
+)
 from outrule.proof.recount_bets import hashed
 from outrule.types import Floats
 
@@ -32,11 +44,12 @@ def recount_notes(
     for sketch, mine in zip(model.seen, hashes, strict=True):
         known = set() if sketch is None else set(sketch.hashes.tolist())
         compared = [one for one in mine if sketch is not None and one <= sketch.limit]
-        again, different = [one for one in compared if one in known], set(compared)
-        counts = len(compared), len(again), len(different), len(different & known)
-        found.append(counts if compared else None)
-    copies = _count_copies(hashes[1], instances)
-    facts = facts_of(model.seen, found, copies, len(instances))
+        found.append((len(compared), sum(one in known for one in compared)) if compared else None)
+    owners = _count_owners(hashes[1], instances)
+    copies = sum(owners[content] > 1 for content in hashes[1])
+    facts = facts_of(
+        model.seen, found, copies, len(instances), _spread(model.seen.contents, owners)
+    )
     refuse(facts)
     return notes_of(facts, groups, unit)
 
@@ -66,13 +79,29 @@ def _hashes(instances: Instances) -> list[list[int]]:
     return [*found, words, [hashed(a ^ b) for a, b in zip(words, found[1], strict=True)]]
 
 
-def _count_copies(contents: list[int], instances: Instances) -> int:
+def _count_owners(contents: list[int], instances: Instances) -> dict[int, int]:
+    """How many observations have a content."""
     cluster = instances.cluster
     units = list(range(len(contents))) if cluster is None else cluster.tolist()
     owners = defaultdict(set)
     for content, unit in zip(contents, units, strict=True):
         owners[content].add(unit)
-    return sum(len(owners[content]) > 1 for content in contents)
+    return {content: len(units) for content, units in owners.items()}
+
+
+def _spread(sketch: Sketch, owners: dict[int, int]) -> Spread:
+    trained = dict(zip(sketch.hashes.tolist(), sketch.counts.tolist(), strict=True))
+    here = {content: n for content, n in owners.items() if content <= sketch.limit}
+    sizes = Counter(here.get(one, 0) + trained.get(one, 0) for one in {*here, *trained})
+    several = sorted(size for size in sizes if size > 1)
+    n = sum(owners.values())
+    return Spread(
+        np.array(several, dtype=np.int64),
+        np.array([sizes[size] for size in several], dtype=np.int64),
+        n / (n + sketch.n),
+        sum(one in trained for one in here),
+        sum(n > 1 and trained.get(one, 0) < 2 for one, n in here.items()),
+    )
 
 
 def _groups(instances: Instances, difference: list[float]) -> Groups:
