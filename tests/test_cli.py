@@ -309,7 +309,7 @@ def test_items_that_look_like_numbers_are_the_items_of_training(tmp_path):
         (lambda frame: frame.drop("pickup_km"), "pickup_km"),
         (
             lambda frame: frame.with_columns(score=pl.lit("high")),
-            "'score' holds text. It must hold numbers, such as 0.7",
+            "'score' holds text, 'high'. It must hold numbers, such as 0.7",
         ),
         (lambda frame: frame.with_columns(pickup_km=pl.lit("far")), "no long pickups"),
         (
@@ -336,7 +336,7 @@ def test_a_table_that_does_not_fit_the_model_is_refused(folder, tmp_path, change
     [
         (lambda frame: frame.head(0), "the table has no rows"),
         (lambda frame: frame.drop("score"), "[data] prediction: there is no column 'score'"),
-        (lambda frame: frame.with_columns(score=pl.lit("high")), "'score' holds text"),
+        (lambda frame: frame.with_columns(score=pl.lit("high")), "'score' holds text, 'high'"),
         (lambda frame: frame.with_columns(score=pl.lit(2)), "Set value_range = [low, high] in"),
         (lambda frame: frame.with_columns(driver=pl.lit("ann")), "offered twice"),
     ],
@@ -540,6 +540,10 @@ def test_errors_name_the_options_of_the_command(folder, tmp_path):
         assert result.exit_code == 2
         assert f"Invalid value for '{command[-1]}': '0,9' is not a number" in result.stderr
     assert refused(run(*decide, "0.1", "--seed", "-1"), "--seed must be a whole number of at least")
+    for option in (("--seed", "7"), ("--explore-over", "rules")):
+        assert refused(run(*decide[:-1], *option), "are for --explore SHARE: add it.")
+    watch = ("watch", model, "--state", tmp_path / "watch.json", "--batch-key", "monday")
+    assert refused(run(*watch), "are for a table of new outcomes: add it.")
 
 
 def test_what_cannot_be_read_is_refused(folder, tmp_path):

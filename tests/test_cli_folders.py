@@ -285,7 +285,7 @@ def test_fit_on_a_folder_writes_the_model_of_one_table(past):
     assert results[0].stdout.replace("past.json", "past.parquet.json") == results[1].stdout
 
 
-def test_fit_on_a_folder_says_what_it_cannot_do(past):
+def test_fit_on_a_folder_says_what_it_cannot_do(past, monkeypatch):
     def words(*more, spec=SPEC):
         (past / "spec.toml").write_text(spec)
         result = run("fit", past / "past", "--spec", past / "spec.toml", "-o", past / "m", *more)
@@ -304,6 +304,7 @@ def test_fit_on_a_folder_says_what_it_cannot_do(past):
     assert "there is no column 'scor'. Did you mean 'score'?" in found
     wrong = SPEC.replace("pickup_km > 3", "driver > 3")
     assert words(spec=wrong).startswith(f"{first}rule 1 ('no long pickups'): cannot compare string")
+    monkeypatch.setattr("outrule.cli.work.fitting.survey", None)  # no file is read
     assert "scratch folder" in words("--scratch", past / "nowhere")
 
 

@@ -221,6 +221,16 @@ def test_too_few_data_for_the_guarantee_are_refused_before_any_work(monkeypatch)
         private(0).fit(*draw(500, 0), sample_weight=heavy)
 
 
+def test_a_margin_above_all_that_is_at_stake_is_said():
+    few = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)]).fit(*draw(5, 0))
+    model = few.model_
+    assert model.epsilon > max(abs(model.rule_values))
+    assert "With such a margin a pass proves nothing: fit on more data" in model.caution
+    assert few.fit(*draw(500, 0)).model_.caution is None
+    asked = outrule.DecisionCalibrator(outrule.BestAction(), [outrule.Fixed(1)], epsilon=1.0)
+    assert asked.fit(*draw(5, 0)).model_.vacuous is None
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_privacy_of_the_users_own_is_called_a_heuristic():
     model = private(0, privacy=1e5).fit(*draw(500, 0)).model_

@@ -562,10 +562,10 @@ def test_a_column_without_numbers_is_refused(role):
     name = NAMES[role]
     for make in (pd.DataFrame, pl.DataFrame, pa.table):
         with refused(
-            f"column {name!r} holds text. It must hold numbers, such as 0.7, or 1 for yes and 0 "
-            "for no."
+            f"column {name!r} holds text, 'b'. It must hold numbers, such as 0.7, or 1 for yes and "
+            "0 for no."
         ):
-            read(make(TABLE | {name: ["a", "b", "c", "d"]}))
+            read(make(TABLE | {name: ["0.5", "b", "0.25", "1"]}))
 
 
 @pytest.mark.parametrize("name", ["score", "bought"])

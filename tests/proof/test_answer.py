@@ -226,8 +226,8 @@ def test_a_margin_above_what_is_at_stake_is_warned_of(certificate, best, gain, w
     assert "0.05. With this margin a pass means little." in found.warning
     assert found.warning in str(found)
     assert found.next_step == (
-        "Next: before you deploy, fit with an epsilon below 0.05, and certify on data that "
-        "nobody has looked at yet."
+        "Next: before you deploy, fit with an epsilon below 0.05, which may take more data, "
+        "and certify on data that nobody has looked at yet."
     )
     assert Answer(found).question == "Deploy? Only if the margin is acceptable"
     nothing = replace(found, improvement=Estimate(0.0, -0.1, 0.1)).next_step

@@ -84,10 +84,16 @@ def decide(
             parser=number, metavar="SHARE", help="Share of decisions to make at random, for a log."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random decisions.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the random decisions.", show_default="0")
+    ] = None,
     explore_over: Annotated[
-        Over, typer.Option(help="Draw from all possible decisions, or from those of the rules.")
-    ] = Over.UNIFORM,
+        Over | None,
+        typer.Option(
+            help="Draw from all possible decisions, or from those of the rules.",
+            show_default="uniform",
+        ),
+    ] = None,
     on_error: ON_ERROR = OnError.STOP,
     errors: ERRORS = None,
     unseen: UNSEEN = Unseen.KEEP,
@@ -115,7 +121,10 @@ def decide(
         raise DataError("--explore is for logs, which need every row on offer: leave out --only.")
     how: dict[str, Any] = {"command": "decide", "column": column, "only": only}
     if explore is not None:
-        how |= {"explore": explore, "seed": seed, "explore_over": explore_over.value}
+        over = explore_over or Over.UNIFORM
+        how |= {"explore": explore, "seed": seed or 0, "explore_over": over.value}
+    elif seed is not None or explore_over is not None:
+        raise DataError("--seed and --explore-over are for --explore SHARE: add it.")
     with waiting("deciding"):
         from outrule.cli.work import applying as work, files, folders  # loads Polars and Numba
 

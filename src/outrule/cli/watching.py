@@ -103,6 +103,8 @@ def watch(
     check_side_files({"--state": state, "-o": output, "--metrics": metrics}, inputs)
     if batch_key is not None and batch_column is not None:
         raise DataError("--batch-key is for one batch and --batch-column for many: choose one.")
+    if table is None and (batch_key is not None or batch_column is not None):
+        raise DataError("--batch-key and --batch-column are for a table of new outcomes: add it.")
     usual = read_run_length(RUN_LENGTH, batch)
     length = None if run_length is None else read_run_length(run_length, batch)
     with waiting("watching"):

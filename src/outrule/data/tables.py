@@ -216,6 +216,9 @@ def check_numbers(column: pl.Series, name: str) -> None:
     kind, hint = str(column.dtype), ""
     if column.dtype == pl.String:
         kind, hint = "text", ", such as 0.7, or 1 for yes and 0 for no"
+        wrong = column.filter(column.cast(pl.Float64, strict=False).is_null()).drop_nulls()
+        if len(wrong):
+            kind += f", {str(wrong[0])[:40]!r}"
     raise DataError(f"column {name!r} holds {kind}. It must hold numbers{hint}.")
 
 

@@ -119,7 +119,19 @@ class Model:
     @property
     def caution(self) -> str | None:
         """What to mind about the fit, if anything."""
-        return " ".join(filter(None, (self.unfinished, self.heuristic))) or None
+        return " ".join(filter(None, (self.unfinished, self.heuristic, self.vacuous))) or None
+
+    @property
+    def vacuous(self) -> str | None:
+        """A sentence, where the best rule may be better by more than it is worth."""
+        worth = float(np.abs(self.rule_values).max(initial=0.0))
+        if self.epsilon <= worth or self.settings.epsilon is not None:
+            return None
+        return (
+            f"these data support no better than within {self.epsilon:.3g} of the best rule, which "
+            f"is worth {worth:.3g} itself. With such a margin a pass proves nothing: fit on more "
+            "data, or narrow the value range if it is wider than the values."
+        )
 
     @property
     def heuristic(self) -> str | None:

@@ -10,9 +10,10 @@ from outrule.errors import DataError
 from outrule.problems.contract import Problem
 
 USUALLY = (
-    "Usually this means that the table has only the rows that were chosen. To compare with other "
-    "choices, keep every item that was on offer, with its outcome or, where that is not known, "
-    "with an empty outcome and its propensity: see docs/logs.md."
+    "Usually this means that the table has only the rows that were chosen, or that the problem may "
+    "take as many items as there are. To compare with other choices, keep every item that was on "
+    "offer, with its outcome or, where that is not known, with an empty outcome and its "
+    "propensity: see docs/logs.md."
 )
 
 

@@ -117,8 +117,8 @@ class Advice:
         if self.margin_warning is not None:
             limit = self.answer.amount(self._stake[0], 2)
             return (
-                f"before you deploy, fit with an epsilon below {limit}, and certify on data that "
-                "nobody has looked at yet."
+                f"before you deploy, fit with an epsilon below {limit}, which may take more data, "
+                "and certify on data that nobody has looked at yet."
             )
         if self.better_rule is not None:
             return (

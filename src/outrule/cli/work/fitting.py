@@ -55,6 +55,9 @@ def fit_folder(
     check_supported(file.fit.get("check"))
     data = file.partitions(table, sample=sample, scratch=scratch)
     check_output(checkpoint, (table, spec), option="--checkpoint")
+    if scheduler is None:
+        with data.room(0):
+            pass  # an unusable scratch folder is said before any work
     with nullcontext() if scheduler is None else connect(scheduler) as client:
         if client is not None:
             check_cluster(client, file.problem, file.rules)
