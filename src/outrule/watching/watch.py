@@ -137,10 +137,10 @@ class Watch:
         with threads.using(self._n_jobs):
             instances, outcome = self._read(predictions, outcomes, available, sample_weight)
             key = self._key_of(batch, instances.fingerprint)
-            if instances.propensity is not None or not np.isnan(outcome).any():
-                check_batch(self.model, instances)  # by chance, more are alike without outcomes
             state = begun(self.state, self.model, instances, outcome)
             found = add_up(self.model, instances, outcome, state)
+            if instances.propensity is not None or not np.isnan(outcome).any():
+                check_batch(self.model, instances)  # by chance, more are alike without outcomes
         unit = unit_of(self.model.settings.value, instances)
         content, best = instances.fingerprint, self.model.best_rule
         state = add_batch(state, found, key, content, best, self.rivals)
