@@ -7,16 +7,19 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, strategies as st
 
 import outrule
 from letter import algorithm_one
-from outrule import CertificateError, Instances, certify, verify
+from outrule import CertificateError, Instances, certify, kernels, verify
 from outrule.calibration.patches import Patch
+from outrule.calibration.piecewise import pack
 from outrule.data.sketch import Seen
 from outrule.errors import DataError
 from outrule.model.codec import fingerprint
 from outrule.proof.continuation import first_part
 from outrule.proof.contrast import OutcomeEnds
+from outrule.proof.replay import _along
 from sealing import reseal
 
 
@@ -636,3 +639,14 @@ def test_a_certificate_on_outcomes_that_are_all_the_same_does_not_verify(monkeyp
         found = certify(calibrator, *held)
     with pytest.raises(CertificateError, match="data: every outcome is 0"):
         verify(found, calibrator, *held)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_curves_are_replayed_to_the_last_bit_so_that_the_same_predictions_tie(seed):
+    generator = np.random.default_rng(seed)
+    n = int(generator.integers(1, 9))
+    x = np.unique(generator.random(n).round(int(generator.integers(1, 17))))
+    y = np.sort(generator.integers(0, 6, len(x)) / 5)  # with levels
+    (points,), p = pack([(x, y)])[1:], np.concatenate([x, generator.random(50)])
+    kernel = [kernels.curves.value_at(points, 0, len(points), one) for one in p]
+    assert _along(p, x, y).tolist() == kernel

@@ -5,6 +5,7 @@ Decisions are boolean masks, and a patch is one line.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -78,7 +79,7 @@ def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout:
             p = np.where(movable, np.clip(p + moved_by, low, high), p)
         p = project(p)
         for test, x, y in member.patches:
-            p = project(np.where(moved(p, test), np.interp(p, x, y), p))
+            p = project(np.where(moved(p, test), _along(p, x, y), p))
         starts.append(p)
     p = project(np.mean(starts, axis=0) if starts else model.start_of(instances))
     inside = _inside(model, instances)
@@ -87,6 +88,20 @@ def _replayed(model: Model, instances: Instances, tests: list[Booleans], layout:
         marks = marks if patch.segment < 0 else marks & inside[patch.segment]
         p = project(p + patch.step * marks)
     return p
+
+
+def _along(p: Floats, x: Sequence[float], y: Sequence[float]) -> Floats:
+    """The curve at p: the sum of what each of its pieces adds, in units in which none is tiny.
+
+    ``np.interp`` may round differently. Then what ties here, as on a level, would not tie there.
+    """
+    level, unit = np.full(len(p), y[0] + 0.0), 2.0**100
+    with np.errstate(all="ignore"):
+        ends = np.array(x) * unit
+        for left, width, rise in zip(ends, np.diff(ends), np.diff(y), strict=False):
+            if np.isfinite(rise / width):
+                level += rise / width * np.clip(p * unit - left, 0.0, width)
+    return np.asarray(np.minimum(level, y[-1]))
 
 
 def _answers(trees: Trees, instances: Instances, tests: list[Booleans]) -> Floats:
