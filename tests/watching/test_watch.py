@@ -65,8 +65,8 @@ def test_what_is_lost_is_said_first_and_what_evidence_means(calibrator):
     )
     words = str(dataclasses.replace(status, status="lost", parts=(rivals, lost), evidence=82.31))
     assert words.startswith(
-        "lost: Decisions have been worth less than predicted, by more than 0.05, since 5 (alarm in "
-        "batch 7). Decisions are at least as good as every rival's, minus at most 0.05.\n"
+        "lost: Decisions have been worth less than predicted, by more than 0.05, since batch 5 "
+        "(alarm in batch 7). Decisions are at least as good as every rival's, minus at most 0.05.\n"
     )
     assert words.endswith(
         "\nevidence 82.3 that something has changed, alarm at 14,600: it stays low while nothing "
@@ -119,7 +119,7 @@ def test_outcomes_of_chosen_items_are_enough_for_predicted_vs_realised(calibrato
     (part,) = status.parts
     assert (part.watched, part.status, part.name, part.since) == ("predicted", "lost", side, 6)
     assert (status.gap, status.rival, status.level) == (None, None, 7300)
-    assert f"Decisions have been {side}, by more than 0.05, since 6" in status.sentence
+    assert f"Decisions have been {side}, by more than 0.05, since batch 6" in status.sentence
     assert "Rivals are not watched" in status.sentence
     watch.update(*draw(0.1, 99), batch=99)  # all outcomes: only what is watched is used
     assert len(watch.state.claims) == 2

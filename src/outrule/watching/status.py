@@ -115,7 +115,8 @@ def weakest(words: list[Word]) -> Word:
 
 def _say(part: WatchedClaim, margin: str) -> str:
     if part.status == "lost":
-        when = f"since {part.since} (alarm in batch {part.alarm})"
+        since = f"batch {part.since}" if str(part.since).isdigit() else part.since
+        when = f"since {since} (alarm in batch {part.alarm})"
         if part.watched == "predicted":
             return f"Decisions have been {part.name}, by more than {margin}, {when}."
         names = listed([f"“{name}”" for name in part.better]) if part.better else "Some rival"
