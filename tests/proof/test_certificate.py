@@ -633,6 +633,11 @@ def test_clusters_of_a_table_are_called_by_the_name_of_their_column():
     named = certify(calibrator.fit(days(400, "day id")), days(40, "day id"), max_weight=4)
     assert (named.unit, named.value.unit) == ("working day", "euro")
     assert "more working days would decide it" in named.next_step
+    calibrator.set_params(value=outrule.Value("sales", observation="trip"))  # the instance
+    held = days(40, "day")
+    certificate = certify(calibrator.fit(days(400, "day")), held, max_weight=4)
+    assert certificate.unit == "day"
+    outrule.verify(certificate, calibrator, held)
 
 
 @pytest.mark.parametrize("max_weight", [0, -1, float("nan"), float("inf"), "5", True])

@@ -22,7 +22,7 @@ class Value(Strict):
         As in "euro". Without one, the values are so many of what ``name`` says.
     observation : str, optional
         What one independent observation is called, as in "day". Default: the name of the cluster
-        column, or "instance".
+        column, or "instance". With clusters, the name of the instance column counts as none.
 
     Examples
     --------

@@ -245,11 +245,12 @@ class Evaluation:
 
 def unit_of(value: Value, instances: Instances) -> str:
     """What to call one observation: the name of the cluster column where it is a plain word."""
-    if value.observation:
-        return value.observation
-    if instances.cluster is None:
-        return "instance"
     names = instances.origin.names
+    if instances.cluster is None:
+        return value.observation or "instance"
+    # What names the instance, as before there were clusters, is not what a cluster is called.
+    if value.observation and (names is None or value.observation != str(names.instance)):
+        return value.observation
     word = str(names.cluster) if names is not None else ""
     return word if word.isalpha() and word.islower() else "cluster"
 

@@ -267,9 +267,10 @@ def _notes(model: Model, instances: Instances, difference: Floats) -> list[str]:
 
 
 def _unit(model: Model, instances: Instances) -> str:
-    if model.settings.value.observation:
-        return model.settings.value.observation
+    own, names = model.settings.value.observation, getattr(instances.origin, "names", None)
     if instances.cluster is None:
-        return "instance"
-    word = str(getattr(getattr(instances.origin, "names", None), "cluster", ""))
+        return own or "instance"
+    if own and own != str(getattr(names, "instance", None)):
+        return own
+    word = str(getattr(names, "cluster", ""))
     return word if word.isalpha() and word.islower() else "cluster"
